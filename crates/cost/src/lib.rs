@@ -17,6 +17,7 @@ mod machines;
 pub mod page;
 mod polls;
 mod price_book;
+mod restores;
 mod shadow;
 pub mod simulate;
 mod storage;
@@ -39,6 +40,7 @@ pub use price_book::{
     Change, ChangeKind, ClassItems, Confidence, Entry, Found, Item, Offer, OfferError, Price,
     PriceBook, PriceBookError, PriceRow, Prices, Refused, Take, read_offer,
 };
+pub use restores::price_restores;
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;
 pub use workload::{Machine, Workload};

@@ -39,7 +39,11 @@ fn reading_what_is_here_asks_the_bucket_for_nothing() {
     assert_eq!(before, 3_000_000);
     lake.read("d/b");
     assert_eq!(fetched(&lake), before);
-    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    // What somebody looks at just then is not released.
+    let released = (0..100).any(|_| {
+        lake.run(async { lake.engine().release_all().await.expect("releases") }) >= before
+    });
+    assert!(released, "it stays");
     lake.read("d/b");
     assert_eq!(fetched(&lake), 2 * before);
     lake.sound();

@@ -312,6 +312,7 @@ fn a_file_that_kept_only_its_name_in_another_link_is_archived_there() {
             roots: vec![Root { ino: pool, path: "/pool".to_owned() }],
             recursive: true,
             max_bytes_per_s: None,
+            restore: None,
         };
         let id = engine.start_action(request).await.expect("starts").id;
         engine.wait_for_action(id, 30_000).await.expect("ends");

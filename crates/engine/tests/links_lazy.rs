@@ -455,6 +455,7 @@ fn walks_see_what_nobody_looked_into() {
             roots,
             recursive: true,
             max_bytes_per_s: None,
+            restore: None,
         };
         let started = lake.engine().start_action(request).await.expect("starts");
         lake.engine().wait_for_action(started.id, 30_000).await.expect("ends")

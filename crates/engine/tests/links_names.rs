@@ -288,7 +288,8 @@ fn a_name_as_long_as_can_be_stops_no_import() {
 fn archive(lake: &Lake) {
     let roots = vec![Root { ino: lake.dir, path: "/lake".to_owned() }];
     let kind = ActionKind::Archive;
-    let request = ActionRequest { kind, roots, recursive: true, max_bytes_per_s: None };
+    let request =
+        ActionRequest { kind, roots, recursive: true, max_bytes_per_s: None, restore: None };
     let engine = lake.engine();
     lake.run(async {
         let view = engine.start_action(request).await.expect("starts");

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, Extent, FsError, Ino, Result};
+use weir_types::{ErrorKind, Extent, FsError, Ino, Restore, Result};
 
 use crate::codec::{decode, decode_seen, encode, last_key};
 use crate::kv::{Key, Version, Versioned};
@@ -125,6 +125,8 @@ pub struct ClaimedAction {
     pub claim: Option<(Version, ActionClaim)>,
     /// Which part it is of what was asked for; `None`: all of it. Changes with the claim only.
     pub portion: Option<ActionPortion>,
+    /// How what lies in an archive class is restored for it; `None`: not at all. Never changes.
+    pub restore: Option<Restore>,
 }
 
 impl Meta {
@@ -134,16 +136,20 @@ impl Meta {
         Ok(rows.into_iter().map(|(number, (_, row))| (number, row)).collect())
     }
 
-    /// All actions by number, with who works on them. Three reads, one more for each 1,000.
+    /// All actions by number, with who works on them. Four reads, one more for each 1,000.
     pub async fn claimed_actions(&self) -> Result<Vec<(u64, ClaimedAction)>> {
         let rows = self.action_rows(keys::ACTION).await?;
         let mut claims: HashMap<_, _> =
             self.action_rows(keys::ACTION_CLAIM).await?.into_iter().collect();
         let mut portions: HashMap<_, _> =
             self.action_rows(keys::ACTION_PORTION).await?.into_iter().collect();
+        let mut restores: HashMap<_, _> =
+            self.action_rows(keys::ACTION_RESTORE).await?.into_iter().collect();
         let claimed = |(number, row)| {
             let (claim, portion) = (claims.remove(&number), portions.remove(&number));
-            (number, ClaimedAction { row, claim, portion: portion.map(|(_, portion)| portion) })
+            let portion = portion.map(|(_, portion)| portion);
+            let restore = restores.remove(&number).map(|(_, restore)| restore);
+            (number, ClaimedAction { row, claim, portion, restore })
         };
         Ok(rows.into_iter().map(claimed).collect())
     }
@@ -154,15 +160,18 @@ impl Meta {
         let wanted: Vec<_> = of(keys::action)
             .chain(of(keys::action_claim))
             .chain(of(keys::action_portion))
+            .chain(of(keys::action_restore))
             .collect();
         let found = self.kv.get_many(&wanted).await?;
         let mut all = Vec::with_capacity(numbers.len());
         for at in 0..numbers.len() {
             let row = row_at(&wanted[at], found[at].as_ref())?;
-            let [behind, last] = [at + numbers.len(), at + 2 * numbers.len()];
-            let claim = row_at(&wanted[behind], found[behind].as_ref())?;
-            let portion = row_at(&wanted[last], found[last].as_ref())?.map(|(_, portion)| portion);
-            all.push(row.map(|row| ClaimedAction { row, claim, portion }));
+            let [second, third, last] = [1, 2, 3].map(|nth| at + nth * numbers.len());
+            let claim = row_at(&wanted[second], found[second].as_ref())?;
+            let portion =
+                row_at(&wanted[third], found[third].as_ref())?.map(|(_, portion)| portion);
+            let restore = row_at(&wanted[last], found[last].as_ref())?.map(|(_, restore)| restore);
+            all.push(row.map(|row| ClaimedAction { row, claim, portion, restore }));
         }
         Ok(all)
     }
@@ -197,7 +206,7 @@ impl Meta {
         self.apply(tx).await
     }
 
-    /// Has no action be anybody's that has not ended. Three reads, and a commit if there are any such.
+    /// Has no action be anybody's that has not ended. Four reads, and a commit if there are any such.
     pub async fn unclaim_actions(&self) -> Result<()> {
         let mut tx = Tx::default();
         let all = self.claimed_actions().await?;
@@ -207,7 +216,7 @@ impl Meta {
     }
 
     /// Ends as cancelled what a session was at that nobody else can go on with: it does not come back, for
-    /// this reason. Answers how many there were. Three reads, and a commit for each.
+    /// this reason. Answers how many there were. Four reads, and a commit for each.
     pub async fn lose_actions(&self, session: SessionId, unix_ms: i64, why: &str) -> Result<u64> {
         let mut lost = 0;
         for (number, found) in self.claimed_actions().await? {
@@ -244,19 +253,23 @@ impl Meta {
         self.apply(tx).await
     }
 
-    /// Notes a new action under a number that must be free, and who works on it; `Exists` if it is not.
-    /// One commit.
+    /// Notes a new action under a number that must be free, who works on it, and how what is archived is
+    /// restored for it; `Exists` if the number is not free. One commit.
     pub async fn add_action(
         &self,
         number: u64,
         row: &ActionRow,
         claim: Option<&ActionClaim>,
+        restore: Option<&Restore>,
     ) -> Result<()> {
         let mut tx = Tx::default();
         tx.check(keys::action(number), None);
         tx.put(keys::action(number), encode(row)?);
         if let Some(claim) = claim {
             tx.put(keys::action_claim(number), encode(claim)?);
+        }
+        if let Some(restore) = restore {
+            tx.put(keys::action_restore(number), encode(restore)?);
         }
         match self.apply(tx).await? {
             true => Ok(()),
@@ -362,5 +375,6 @@ fn forget_actions(tx: &mut Tx, numbers: &[u64]) {
         tx.delete(keys::action(*number));
         tx.delete(keys::action_claim(*number));
         tx.delete(keys::action_portion(*number));
+        tx.delete(keys::action_restore(*number));
     }
 }

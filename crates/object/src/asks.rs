@@ -2,7 +2,7 @@
 //! extensions of their options.
 
 use object_store::path::Path;
-use weir_types::StorageClass;
+use weir_types::{RestoreTier, StorageClass};
 
 /// A step of an upload in parts, asked for by way of `put_opts`.
 #[derive(Clone, Debug)]
@@ -37,6 +37,23 @@ pub(crate) enum ChangeAsk {
 /// Puts an object into another storage class. Asked for by way of `put_opts`, and only on S3.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassAsk(pub(crate) StorageClass);
+
+/// Has an object in an archive class be readable for some days, or, where the class has no such days, from then on.
+/// Asked for by way of `put_opts`, and only on S3.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestoreAsk {
+    pub(crate) tier: RestoreTier,
+    pub(crate) days: Option<u32>,
+}
+
+/// What S3 says of an object beside its class: an extension of the answer to [`HeadAsk`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ArchiveSays {
+    /// `x-amz-restore`: of one that is restored or was.
+    pub(crate) restore: Option<String>,
+    /// `x-amz-archive-status`: of one that INTELLIGENT_TIERING has put away.
+    pub(crate) status: Option<String>,
+}
 
 /// When an object was written, in milliseconds since 1970: an extension of an answer.
 #[derive(Clone, Debug)]

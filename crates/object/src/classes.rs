@@ -1,6 +1,6 @@
 //! The storage classes that objects are in.
 
-use object_store::{Attribute, GetOptions, PutOptions, PutPayload};
+use object_store::{Attribute, GetOptions, GetResult, PutOptions, PutPayload};
 use weir_types::{ErrorKind, FsError, Result, StorageClass};
 
 use crate::asks::{ClassAsk, HeadAsk};
@@ -41,6 +41,18 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::head`]; `Unsupported` where the store has no classes.
     pub async fn class_of(&self, component: Component, key: &str) -> Result<String> {
+        let found = self.head_with_class(component, key).await?;
+        // S3 says nothing of the first one.
+        let class = found.attributes.get(&Attribute::StorageClass);
+        Ok(class.map_or(StorageClass::Standard.name(), |class| class.as_ref()).to_owned())
+    }
+
+    /// What a HEAD says, with the class and what goes with that. One HEAD.
+    pub(crate) async fn head_with_class(
+        &self,
+        component: Component,
+        key: &str,
+    ) -> Result<GetResult> {
         let path = self.path(key)?;
         let ask = Ask::new(component, RequestKind::Head);
         let (caller, mut options) =
@@ -50,10 +62,7 @@ impl Bucket {
             let (path, options) = (&path, options.clone());
             async move { Ok((caller.store.get_opts(path, options).await?, 0)) }
         });
-        let found = asked.await.map_err(|failure| self.tell("HEAD", key, failure))?;
-        // S3 says nothing of the first one.
-        let class = found.attributes.get(&Attribute::StorageClass);
-        Ok(class.map_or(StorageClass::Standard.name(), |class| class.as_ref()).to_owned())
+        asked.await.map_err(|failure| self.tell("HEAD", key, failure))
     }
 
     /// Learns whether the store moves objects into this class, by moving one of our own, whose name begins with

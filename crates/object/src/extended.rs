@@ -18,7 +18,9 @@ use object_store::{
 
 #[cfg(feature = "testing")]
 use crate::asks::OddAsk;
-use crate::asks::{ChangeAsk, ClassAsk, HeadAsk, ListAsk, UploadAsk, Written, WrongSumAsk};
+use crate::asks::{
+    ChangeAsk, ClassAsk, HeadAsk, ListAsk, RestoreAsk, UploadAsk, Written, WrongSumAsk,
+};
 use crate::aws::requests::Requests;
 use crate::etags::still;
 
@@ -164,6 +166,10 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
             only_s3(self.s3.as_ref())?.set_class(location.as_ref(), *class).await?;
             return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
         }
+        if let Some(ask) = options.extensions.get::<RestoreAsk>() {
+            only_s3(self.s3.as_ref())?.restore(location.as_ref(), *ask).await?;
+            return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
+        }
         if options.extensions.get::<WrongSumAsk>().is_some() {
             only_s3(self.s3.as_ref())?.put_damaged(location.as_ref(), payload.into()).await?;
             return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
@@ -199,8 +205,10 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
             return Ok(answer(body, meta, Attributes::default()));
         }
         if let Some(HeadAsk(key)) = options.extensions.get::<HeadAsk>() {
-            let (meta, attributes) = only_s3(self.s3.as_ref())?.head(key).await?;
-            return Ok(answer(Bytes::new(), meta, attributes));
+            let (meta, attributes, archive) = only_s3(self.s3.as_ref())?.head(key).await?;
+            let mut found = answer(Bytes::new(), meta, attributes);
+            found.extensions.insert(archive);
+            return Ok(found);
         }
         self.inner.get_opts(location, options).await
     }

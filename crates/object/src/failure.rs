@@ -24,7 +24,7 @@ const KEYS: &str = "check the access keys and what they allow on this bucket";
 const REGION: &str = "the bucket is in another region: set the region";
 
 const ARCHIVED: &str = "the object is in an archive class (GLACIER, DEEP_ARCHIVE) and cannot be read: \
-                        restore it first (aws s3api restore-object), and read it again when that has ended";
+                        `weir hydrate --restore standard` has it restored, which takes hours and is paid for";
 
 const SHORT: &str = "the object is shorter than it should be";
 
@@ -226,6 +226,7 @@ fn code_of(verdict: &Verdict, error: &Error) -> Option<ErrorCode> {
         _ if is_no_bucket(error) => Some(ErrorCode::BucketMissing),
         KEYS => Some(ErrorCode::BucketDenied),
         AWAY | NOBODY | REGION => Some(ErrorCode::BucketAway),
+        ARCHIVED => Some(ErrorCode::Archived),
         _ => None,
     }
 }
@@ -280,7 +281,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn mentions(error: &(dyn StdError + 'static), words: &[&str]) -> bool {
+pub(crate) fn mentions(error: &(dyn StdError + 'static), words: &[&str]) -> bool {
     let text = chain(error);
     words.iter().any(|word| text.contains(word))
 }
@@ -330,7 +331,8 @@ mod tests {
         let error = || Error::PermissionDenied { path: "key".to_owned(), source: text.into() };
         let verdict = judge(&error());
         assert_eq!((verdict.kind, verdict.transient), (ErrorKind::Unsupported, false));
-        assert!(verdict.advice.contains("restore it first"));
+        assert!(verdict.advice.contains("weir hydrate --restore"));
+        assert_eq!(tell("GET", error()).code(), Some(ErrorCode::Archived));
         assert!(
             refused(error(), || "somebody".to_owned()).to_string().contains("InvalidObjectState")
         );

@@ -16,6 +16,7 @@
 //! answer was lost is looked up, never guessed; a read returns the length asked for or fails; on
 //! `file://`, what was acknowledged survives a power cut.
 
+mod archived;
 mod asks;
 mod aws;
 mod bucket;
@@ -46,6 +47,7 @@ mod upload;
 mod url;
 mod view;
 
+pub use archived::Readable;
 pub use bucket::{Bucket, ObjectInfo};
 pub use change::Copied;
 pub use conditions::{Conditions, PutCondition};

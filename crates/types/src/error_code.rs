@@ -17,6 +17,7 @@ pub enum ErrorCode {
     BucketDenied,
     CredentialsMissing,
     BucketAway,
+    Archived,
     MetadataMissing,
     MetadataDenied,
     MetadataAway,
@@ -37,7 +38,7 @@ pub enum ErrorCode {
 
 use ErrorCode as C;
 
-const NAMES: [(ErrorCode, &str); 27] = [
+const NAMES: [(ErrorCode, &str); 28] = [
     (C::NotAVolume, "not-a-volume"),
     (C::VolumeNewer, "volume-newer"),
     (C::VolumeLocked, "volume-locked"),
@@ -49,6 +50,7 @@ const NAMES: [(ErrorCode, &str); 27] = [
     (C::BucketDenied, "bucket-denied"),
     (C::CredentialsMissing, "credentials-missing"),
     (C::BucketAway, "bucket-away"),
+    (C::Archived, "archived"),
     (C::MetadataMissing, "metadata-missing"),
     (C::MetadataDenied, "metadata-denied"),
     (C::MetadataAway, "metadata-away"),

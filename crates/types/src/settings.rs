@@ -97,8 +97,10 @@ pub struct Settings {
     /// Most bytes that this node gives to others in a second. Default 0: no limit. Who is refused asks
     /// the bucket.
     pub peer_give_bytes_per_s: Bytes,
-    /// Where nodes share the volume, a file that was made here may be closed before the bucket has it: other
-    /// nodes that look for it have it brought first. Default true. With false each close waits for the bucket.
+    /// Where nodes share the volume, files that were made here, and those that this node alone goes on
+    /// writing, may be closed before the bucket has them, and names that were made here may be acknowledged
+    /// before the database has them: other nodes that look for them have them brought first. Default true.
+    /// With false each close waits for the bucket, and each name for the database.
     pub write_leases: bool,
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::StorageClass;
+use weir_types::{RestoreTier, StorageClass};
 
 /// One thing that has a price. A GB is 2^30 bytes here, as AWS bills it, and an MB/s of throughput
 /// is 2^20 bytes a second.
@@ -47,6 +47,26 @@ pub enum Item {
     S3GlacierInstantGet,
     /// S3 Glacier Instant Retrieval: bytes of GETs.
     S3GlacierInstantRetrieve,
+    /// S3: bytes restored from GLACIER, within minutes.
+    S3RestoreExpedited,
+    /// S3: requests to restore from GLACIER, within minutes.
+    S3RestoreExpeditedRequests,
+    /// S3: bytes restored from GLACIER, within hours.
+    S3RestoreStandard,
+    /// S3: requests to restore from GLACIER, within hours.
+    S3RestoreStandardRequests,
+    /// S3: bytes restored from GLACIER, within half a day.
+    S3RestoreBulk,
+    /// S3: requests to restore from GLACIER, within half a day.
+    S3RestoreBulkRequests,
+    /// S3: bytes restored from DEEP_ARCHIVE, within 12 hours.
+    S3RestoreDeepStandard,
+    /// S3: requests to restore from DEEP_ARCHIVE, within 12 hours.
+    S3RestoreDeepStandardRequests,
+    /// S3: bytes restored from DEEP_ARCHIVE, within 48 hours.
+    S3RestoreDeepBulk,
+    /// S3: requests to restore from DEEP_ARCHIVE, within 48 hours.
+    S3RestoreDeepBulkRequests,
     /// S3 Express One Zone: keeping.
     S3ExpressStorage,
     /// S3 Express One Zone: PUT, COPY and LIST.
@@ -142,7 +162,7 @@ const MIBPS_MONTH: &str = "MiB/s-month";
 const INSTANCE: &str = "ec2.";
 
 /// Each item but the instances: its name in price books, and its unit.
-const CATALOGUE: [(Item, &str, &str); 52] = [
+const CATALOGUE: [(Item, &str, &str); 62] = [
     (Item::S3Storage, "s3.storage", GB_MONTH),
     (Item::S3Put, "s3.put", THOUSAND),
     (Item::S3Get, "s3.get", THOUSAND),
@@ -160,6 +180,16 @@ const CATALOGUE: [(Item, &str, &str); 52] = [
     (Item::S3GlacierInstantPut, "s3.glacier-instant.put", THOUSAND),
     (Item::S3GlacierInstantGet, "s3.glacier-instant.get", THOUSAND),
     (Item::S3GlacierInstantRetrieve, "s3.glacier-instant.retrieve", GB),
+    (Item::S3RestoreExpedited, "s3.restore.expedited", GB),
+    (Item::S3RestoreExpeditedRequests, "s3.restore.expedited-requests", THOUSAND),
+    (Item::S3RestoreStandard, "s3.restore.standard", GB),
+    (Item::S3RestoreStandardRequests, "s3.restore.standard-requests", THOUSAND),
+    (Item::S3RestoreBulk, "s3.restore.bulk", GB),
+    (Item::S3RestoreBulkRequests, "s3.restore.bulk-requests", THOUSAND),
+    (Item::S3RestoreDeepStandard, "s3.restore.deep-standard", GB),
+    (Item::S3RestoreDeepStandardRequests, "s3.restore.deep-standard-requests", THOUSAND),
+    (Item::S3RestoreDeepBulk, "s3.restore.deep-bulk", GB),
+    (Item::S3RestoreDeepBulkRequests, "s3.restore.deep-bulk-requests", THOUSAND),
     (Item::S3ExpressStorage, "s3-express.storage", GB_MONTH),
     (Item::S3ExpressPut, "s3-express.put", THOUSAND),
     (Item::S3ExpressGet, "s3-express.get", THOUSAND),
@@ -231,6 +261,27 @@ impl Item {
                 Item::S3GlacierInstantGet,
                 Some(Item::S3GlacierInstantRetrieve),
             ),
+        }
+    }
+
+    /// What restoring an object out of an archive class costs: its bytes, and the request. None where that is free.
+    pub(crate) fn of_restore(class: &str, tier: RestoreTier) -> Option<(Item, Item)> {
+        match (class, tier) {
+            // Source: Amazon S3 User Guide, "Archive retrieval options".
+            ("INTELLIGENT_TIERING", RestoreTier::Standard | RestoreTier::Bulk) => None,
+            ("DEEP_ARCHIVE", RestoreTier::Bulk) => {
+                Some((Item::S3RestoreDeepBulk, Item::S3RestoreDeepBulkRequests))
+            }
+            ("DEEP_ARCHIVE", _) => {
+                Some((Item::S3RestoreDeepStandard, Item::S3RestoreDeepStandardRequests))
+            }
+            (_, RestoreTier::Expedited) => {
+                Some((Item::S3RestoreExpedited, Item::S3RestoreExpeditedRequests))
+            }
+            (_, RestoreTier::Standard) => {
+                Some((Item::S3RestoreStandard, Item::S3RestoreStandardRequests))
+            }
+            (_, RestoreTier::Bulk) => Some((Item::S3RestoreBulk, Item::S3RestoreBulkRequests)),
         }
     }
 

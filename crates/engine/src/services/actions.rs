@@ -19,6 +19,7 @@ pub(crate) mod rate;
 mod release;
 mod reservation;
 mod reserve;
+mod restore;
 mod schedule;
 mod small;
 mod state;
@@ -30,6 +31,6 @@ pub(crate) use manage::run_loop;
 pub(crate) use parts::Actions;
 pub(crate) use schedule::Schedule;
 pub use views::{
-    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState,
-    PortionView, Refused, Root,
+    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, ArchivedObjects,
+    ArchivedView, FileState, PortionView, Refused, Root,
 };

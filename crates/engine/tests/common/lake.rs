@@ -289,7 +289,8 @@ impl Lake {
     pub fn archive_file(&self, ino: Ino, path: &str) {
         let roots = vec![Root { ino, path: path.to_owned() }];
         let kind = ActionKind::Archive;
-        let request = ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None };
+        let request =
+            ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None, restore: None };
         self.run(async {
             let engine = self.engine();
             let id = engine.start_action(request).await.expect("starts").id;

@@ -14,7 +14,7 @@ pub const MIB: usize = 1 << 20;
 
 pub fn request(kind: ActionKind, ino: Ino, recursive: bool) -> ActionRequest {
     let roots = vec![Root { ino, path: "/tree".to_owned() }];
-    ActionRequest { kind, roots, recursive, max_bytes_per_s: None }
+    ActionRequest { kind, roots, recursive, max_bytes_per_s: None, restore: None }
 }
 
 /// Starts an action and waits for its end.

@@ -112,7 +112,8 @@ impl Run {
         self.trace.push(format!("{kind:?} {path}"));
         let roots = vec![Root { ino: inode.ino, path: format!("/{path}") }];
         let recursive = inode.kind == weir_types::FileKind::Directory;
-        let request = ActionRequest { kind, roots, recursive, max_bytes_per_s: None };
+        let request =
+            ActionRequest { kind, roots, recursive, max_bytes_per_s: None, restore: None };
         if kind == ActionKind::Release {
             self.ledger.release();
         }

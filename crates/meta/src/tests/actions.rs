@@ -1,6 +1,6 @@
 //! Rows of actions and pins.
 
-use weir_types::{ErrorKind, FileKind, Ino};
+use weir_types::{ErrorKind, FileKind, Ino, Restore, RestoreTier};
 
 use super::{assert_sound, dir, file, kind_of, meta};
 use crate::sessions::SessionId;
@@ -21,13 +21,28 @@ fn row() -> ActionRow {
 async fn actions_are_kept_by_number_and_a_number_is_given_once() {
     let meta = meta().await;
     for number in [2, 1, 300] {
-        meta.add_action(number, &row(), None).await.unwrap();
+        meta.add_action(number, &row(), None, None).await.unwrap();
     }
-    assert_eq!(kind_of(meta.add_action(2, &row(), None).await), ErrorKind::Exists);
+    assert_eq!(kind_of(meta.add_action(2, &row(), None, None).await), ErrorKind::Exists);
     let other = ActionRow { recursive: true, ..row() };
     meta.put_action(300, &other, &[1]).await.unwrap();
     assert_eq!(meta.actions().await.unwrap(), [(2, row()), (300, other)]);
     assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn how_what_is_archived_is_restored_is_kept_with_the_action() {
+    let meta = meta().await;
+    let restore = Restore { tier: RestoreTier::Bulk, days: 3 };
+    meta.add_action(1, &row(), None, Some(&restore)).await.unwrap();
+    meta.add_action(2, &row(), None, None).await.unwrap();
+    assert_sound(&meta).await;
+    let all = meta.claimed_actions().await.unwrap();
+    let these = meta.these_actions(&[1, 2]).await.unwrap();
+    assert_eq!(all.iter().map(|(_, of)| of.restore).collect::<Vec<_>>(), [Some(restore), None]);
+    assert_eq!(these, all.into_iter().map(|(_, of)| Some(of)).collect::<Vec<_>>());
+    meta.put_action(2, &row(), &[1]).await.unwrap();
+    assert_eq!(meta.kv.scan(&[keys::ACTION_RESTORE], None, 10).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -43,8 +58,8 @@ async fn an_action_is_one_nodes_and_ends_once() {
         counted: true,
         refused: 0,
     };
-    meta.add_action(1, &row(), Some(&claim(7))).await.unwrap();
-    meta.add_action(2, &row(), None).await.unwrap();
+    meta.add_action(1, &row(), Some(&claim(7)), None).await.unwrap();
+    meta.add_action(2, &row(), None, None).await.unwrap();
     let seen = meta.claimed_actions().await.unwrap();
     let (one, two) = (seen[0].1.clone(), seen[1].1.clone());
     assert_eq!((one.claim.clone().unwrap().1, two.claim), (claim(7), None));
@@ -63,7 +78,7 @@ async fn an_action_is_one_nodes_and_ends_once() {
     // Of a node that does not come back what is its alone ends; the rest is anybody's.
     let archive = ActionRow { kind: ActionRowKind::Archive, ..row() };
     for (number, row) in [(3, row()), (4, archive)] {
-        meta.add_action(number, &row, Some(&claim(9))).await.unwrap();
+        meta.add_action(number, &row, Some(&claim(9)), None).await.unwrap();
     }
     assert_eq!(meta.lose_actions(SessionId(9), 5, "gone").await.unwrap(), 1);
     meta.unclaim_actions().await.unwrap();
@@ -89,7 +104,7 @@ async fn portions_are_given_to_nodes_and_go_with_their_actions() {
         counted: false,
         refused: 0,
     };
-    meta.add_action(1, &row(), Some(&claim(7))).await.unwrap();
+    meta.add_action(1, &row(), Some(&claim(7)), None).await.unwrap();
     let given = async || meta.asked_of_nodes().await.unwrap().portions;
     assert_eq!(given().await, None);
     let nodes = [claim(7), claim(8)];

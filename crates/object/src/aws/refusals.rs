@@ -13,7 +13,7 @@ use object_store::{
 };
 
 use super::credentials::Keys;
-use crate::asks::{ChangeAsk, HeadAsk, ListAsk, UploadAsk, WhoAsk};
+use crate::asks::{ChangeAsk, HeadAsk, ListAsk, RestoreAsk, UploadAsk, WhoAsk};
 use crate::extended::{answer, no_meta};
 use crate::failure::refused;
 
@@ -65,6 +65,7 @@ fn written_by(options: &PutOptions) -> &'static str {
         (Some(ChangeAsk::Delete), _) => DELETE,
         (Some(ChangeAsk::Copy { .. }), _) => "s3:PutObject, or s3:GetObject of what is copied,",
         (None, Some(UploadAsk::Abort { .. })) => "s3:AbortMultipartUpload",
+        _ if options.extensions.get::<RestoreAsk>().is_some() => "s3:RestoreObject",
         _ => PUT,
     }
 }

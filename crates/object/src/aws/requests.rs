@@ -16,7 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use weir_types::StorageClass;
 
 use super::complete;
-use crate::asks::ListAsk;
+use crate::asks::{ArchiveSays, ListAsk, RestoreAsk};
 
 const STORE: &str = "S3";
 /// CRC-64/NVME of no bytes, which is 0.
@@ -125,7 +125,7 @@ impl Requests {
 
     /// Asks for the object of a full key, of any key that a URL can carry; without one, for the
     /// bucket.
-    pub(crate) async fn head(&self, key: &str) -> Result<(ObjectMeta, Attributes)> {
+    pub(crate) async fn head(&self, key: &str) -> Result<(ObjectMeta, Attributes, ArchiveSays)> {
         let url = if key.is_empty() { self.bucket.clone() } else { self.url_of(key) };
         let response = self.exchange(request("HEAD", &url, &[])?).await?;
         let headers = response.headers();
@@ -145,7 +145,9 @@ impl Requests {
         });
         let class =
             have("x-amz-storage-class").map(|class| (Attribute::StorageClass, class.into()));
-        Ok((meta, user.chain(class).collect()))
+        let archive =
+            ArchiveSays { restore: have("x-amz-restore"), status: have("x-amz-archive-status") };
+        Ok((meta, user.chain(class).collect(), archive))
     }
 
     /// Copies an object while it has this ETag, if the condition holds for what is at `to`. Answers
@@ -166,6 +168,24 @@ impl Requests {
     /// Puts an object into another storage class: a copy onto itself.
     pub(crate) async fn set_class(&self, key: &str, class: StorageClass) -> Result<()> {
         self.copy_with(key, key, vec![("x-amz-storage-class", class.name())]).await.map(drop)
+    }
+
+    /// Has an object in an archive class be readable again after a while.
+    pub(crate) async fn restore(&self, key: &str, ask: RestoreAsk) -> Result<()> {
+        let days = ask.days.map(|days| format!("<Days>{days}</Days>")).unwrap_or_default();
+        let tier = ask.tier.name();
+        let body = match ask.days {
+            Some(_) => format!("<GlacierJobParameters><Tier>{tier}</Tier></GlacierJobParameters>"),
+            None => format!("<Tier>{tier}</Tier>"),
+        };
+        let body = format!(
+            "<RestoreRequest xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{days}{body}</RestoreRequest>"
+        );
+        let mut request = HttpRequest::new(body.into_bytes().into());
+        let url = format!("{}?restore=", self.url_of(key));
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        *request.method_mut() = "POST".parse().map_err(generic)?;
+        self.send(request).await.map(drop)
     }
 
     /// A copy, attributes included, with these headers.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_types::Bytes;
+use weir_types::{Bytes, Restore, RestoreTier};
 
 pub(super) const HYDRATE_EXAMPLES: &str = "\
 Examples:
@@ -12,9 +12,10 @@ Examples:
   weir hydrate -r /mnt/genomes --max-rate 100MiB
   weir hydrate -r /mnt/genomes/db --spread --wait      each node that shares the volume brings a part
   weir hydrate -r /mnt/genomes/db --everywhere         each brings all, the bucket is asked once
+  weir hydrate -r /mnt/genomes/old --restore bulk      have what is in GLACIER restored, and bring it then
 
 It goes on in the background, also after a restart. What somebody reads meanwhile comes first.
-`weir actions` shows how far it is.";
+`weir actions` shows how far it is, and what is being restored, with its price.";
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Examples:
@@ -81,6 +82,23 @@ pub(crate) struct HydrateArgs {
     /// Have each node that shares the volume bring all of it, from the others where these have it
     #[arg(long, conflicts_with = "spread")]
     pub(crate) everywhere: bool,
+    /// Have objects in GLACIER or DEEP_ARCHIVE restored, which is paid for, and bring them then: expedited
+    /// (minutes), standard (hours) or bulk (cheapest)
+    #[arg(long, value_name = "TIER", conflicts_with_all = ["spread", "everywhere"])]
+    pub(crate) restore: Option<RestoreTier>,
+    /// Days for which the bucket keeps the restored copies
+    #[arg(
+        long, value_name = "DAYS", requires = "restore", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=30_000)
+    )]
+    pub(crate) restore_days: u32,
+}
+
+impl HydrateArgs {
+    /// How what is archived is to be restored, if it is.
+    pub(crate) fn restored(&self) -> Option<Restore> {
+        self.restore.map(|tier| Restore { tier, days: self.restore_days })
+    }
 }
 
 #[derive(Args, Debug)]

@@ -241,7 +241,13 @@ impl Files {
         }
         for mount in self.finder.mounts.iter().filter(|mount| !mount.targets.is_empty()) {
             let roots = mount.roots();
-            let request = ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None };
+            let request = ActionRequest {
+                kind,
+                roots,
+                recursive: false,
+                max_bytes_per_s: None,
+                restore: None,
+            };
             let started = mount.client.call(&StartAction(request)).await;
             let mut action = match started {
                 Ok(action) => action,

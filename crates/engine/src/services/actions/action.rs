@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use weir_meta::{ActionEnd, ActionPortion, ActionRow, ActionRowKind};
-use weir_types::Ino;
+use weir_types::{Ino, Restore};
 
 use super::found::Found;
 use super::views::{
-    ActionId, ActionKind, ActionRequest, ActionState, ActionView, PortionView, Refused, Root,
+    ActionId, ActionKind, ActionRequest, ActionState, ActionView, ArchivedObjects, ArchivedView,
+    PortionView, Refused, Root,
 };
 use crate::volume::locks::{self, Place};
 
@@ -46,6 +47,7 @@ struct Progress {
     refused: u64,
     reasons: Vec<Refused>,
     ended_unix_ms: Option<i64>,
+    archived: ArchivedView,
 }
 
 impl Action {
@@ -85,6 +87,7 @@ impl Action {
                 everywhere: portion.everywhere,
             }),
             node: None,
+            archived: progress.archived,
         }
     }
 
@@ -152,6 +155,21 @@ impl Action {
         }
     }
 
+    /// So many of its files wait until they are restored.
+    pub(super) fn waits_for(&self, files: u64) {
+        self.progress().archived.waiting = files;
+    }
+
+    /// An object of this class is to be restored.
+    pub(super) fn restores(&self, class: String, bytes: u64) {
+        let mut progress = self.progress();
+        let asked = &mut progress.archived.asked;
+        match asked.iter_mut().find(|of| of.class == class) {
+            Some(of) => (of.objects, of.bytes) = (of.objects + 1, of.bytes + bytes),
+            None => asked.push(ArchivedObjects { class, objects: 1, bytes }),
+        }
+    }
+
     /// Some of it finds no room in the tier.
     pub(super) fn finds_no_room(&self) {
         self.no_room.store(true, Ordering::Relaxed);
@@ -202,7 +220,12 @@ impl Action {
         }
     }
 
-    pub(super) fn from_row(number: u64, row: ActionRow, portion: Option<ActionPortion>) -> Self {
+    pub(super) fn from_row(
+        number: u64,
+        row: ActionRow,
+        portion: Option<ActionPortion>,
+        restore: Option<Restore>,
+    ) -> Self {
         let root = |(ino, path)| Root { ino, path };
         let request = ActionRequest {
             kind: match row.kind {
@@ -213,6 +236,7 @@ impl Action {
             roots: row.roots.into_iter().map(root).collect(),
             recursive: row.recursive,
             max_bytes_per_s: row.max_bytes_per_s,
+            restore,
         };
         let action = Self { portion, ..Self::new(ActionId(number), request, row.asked_unix_ms) };
         if let Some(end) = row.end {
@@ -226,6 +250,7 @@ impl Action {
                 refused: end.refused,
                 reasons: end.reasons.into_iter().map(refused).collect(),
                 ended_unix_ms: None,
+                archived: ArchivedView::default(),
             };
             action.set_ended(end.cancelled, end.unix_ms);
         }

@@ -58,7 +58,8 @@ impl Actions {
         }
         ended.sort_by_key(|(unix_ms, number, _)| (*unix_ms, *number));
         for (_, number, action) in ended {
-            self.schedule.take_up(Arc::new(Action::from_row(number, action.row.1, action.portion)));
+            let ClaimedAction { row: (_, row), portion, restore, .. } = action;
+            self.schedule.take_up(Arc::new(Action::from_row(number, row, portion, restore)));
         }
         self.take(open).await
     }
@@ -82,7 +83,7 @@ impl Actions {
     }
 
     fn claimed_view(&self, number: u64, found: ClaimedAction, together: &Together) -> ActionView {
-        let ClaimedAction { row: (_, row), claim, portion } = found;
+        let ClaimedAction { row: (_, row), claim, portion, restore } = found;
         let claim = claim.map(|(_, claim)| claim);
         let here = claim.as_ref().is_none_or(|claim| claim.session == together.id());
         let own = self.schedule.find(ActionId(number)).ok().filter(|_| here);
@@ -90,7 +91,7 @@ impl Actions {
         let kind = row.kind;
         let mut view = match own {
             Some(action) => action.view(),
-            None => Action::from_row(number, row, portion).view(),
+            None => Action::from_row(number, row, portion, restore).view(),
         };
         let Some(claim) = claim else { return view };
         if !here && !has_ended {
@@ -170,7 +171,8 @@ impl Actions {
         let mut claims = Vec::new();
         let mut actions = Vec::new();
         for (number, found) in open {
-            let action = Arc::new(Action::from_row(number, found.row.1, found.portion));
+            let ClaimedAction { row: (_, row), portion, restore, .. } = found;
+            let action = Arc::new(Action::from_row(number, row, portion, restore));
             let seen = found.claim.map(|(version, _)| version);
             claims.extend(self.claim(&action).map(|claim| (number, seen, claim)));
             actions.push(action);

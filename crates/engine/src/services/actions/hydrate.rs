@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use weir_tier::{Amount, Mirror};
-use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Result};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorCode, ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
 use super::batch::Batch;
@@ -37,6 +37,8 @@ const PARTS_WAITING: usize = 4;
 const SERVED_MAX: usize = 4_096;
 /// Files that failed and are tried again.
 const FAILED_MAX: usize = 10_000;
+/// Files that wait until they are restored; more of them are refused.
+const ARCHIVED_MAX: usize = 1_000_000;
 
 const PUSHED_OUT: &str = "it came, and was released again while others came or were written: the \
                           tier has no room for all, or somebody released it";
@@ -54,13 +56,13 @@ pub(super) enum FileOutcome {
 pub(super) type Moved = Vec<(Found, FileOutcome)>;
 
 /// A hydration that runs.
-struct Hydrating<'a> {
+pub(super) struct Hydrating<'a> {
     actions: &'a Actions,
     since: u64,
 }
 
 impl<'a> Hydrating<'a> {
-    fn begin(actions: &'a Actions) -> Self {
+    pub(super) fn begin(actions: &'a Actions) -> Self {
         let since = actions.space.hydration_begins();
         Self { actions, since }
     }
@@ -87,6 +89,8 @@ pub(super) struct Mover {
     served: HashSet<Ino>,
     alone: Vec<Found>,
     failed: Vec<(Found, FsError)>,
+    /// Files whose objects lie in an archive class, where these are to be restored.
+    pub(super) archived: Vec<Found>,
     /// Files that did not come, and were told.
     refused: HashSet<Ino>,
 }
@@ -104,6 +108,12 @@ struct Moving {
 }
 
 impl Moving {
+    /// Why no part of it will come, where one met that its object is archived: the others need not be asked for.
+    fn is_archived(&self) -> Option<FsError> {
+        let failed = self.failed.lock();
+        failed.as_ref().filter(|error| is_archived(error)).map(FsError::share)
+    }
+
     /// A part is here, or will not come. Answers what became of the file after the last one.
     fn part_done(
         &self,
@@ -144,7 +154,7 @@ impl Moving {
 }
 
 pub(super) async fn run(actions: &Arc<Actions>, action: &Arc<Action>) -> Result<()> {
-    let _hydrating = Hydrating::begin(actions);
+    let hydrating = Hydrating::begin(actions);
     let released = actions.context.counts.bytes_released.load(Ordering::Relaxed);
     let mut mover = Mover::new(actions, action);
     let mut feed = Feed::begin(actions, action);
@@ -158,11 +168,9 @@ pub(super) async fn run(actions: &Arc<Actions>, action: &Arc<Action>) -> Result<
     }
     mover.small(small).await;
     mover.finish().await;
-    // What failed once may come now.
-    for (file, _) in std::mem::take(&mut mover.failed) {
-        mover.file(file, true).await;
-    }
-    mover.finish().await;
+    mover.try_again().await;
+    drop(hydrating);
+    mover.restore_archived().await;
     for (file, error) in std::mem::take(&mut mover.failed) {
         mover.refuse(&file, &error.to_string());
     }
@@ -192,12 +200,21 @@ impl Mover {
             served: HashSet::new(),
             alone: Vec::new(),
             failed: Vec::new(),
+            archived: Vec::new(),
             refused: HashSet::new(),
         }
     }
 
+    /// What failed once may come now.
+    pub(super) async fn try_again(&mut self) {
+        for (file, _) in std::mem::take(&mut self.failed) {
+            self.file(file, true).await;
+        }
+        self.finish().await;
+    }
+
     /// Sets all of a file under way that is not here.
-    async fn file(&mut self, file: Found, counts: bool) {
+    pub(super) async fn file(&mut self, file: Found, counts: bool) {
         let Some((moving, parts, mut room)) = self.open(file, counts).await else {
             return;
         };
@@ -314,10 +331,13 @@ impl Mover {
         let (actions, action) = (self.actions.clone(), self.action.clone());
         let moving = moving.clone();
         self.under_way.spawn(async move {
-            let result = actions
-                .fetcher
-                .fetch_whole(&moving.mirror, &[ByteRange { start, end }], Priority::Hydrate)
-                .await;
+            let result = match moving.is_archived() {
+                Some(error) => Err(error),
+                None => {
+                    let part = [ByteRange { start, end }];
+                    actions.fetcher.fetch_whole(&moving.mirror, &part, Priority::Hydrate).await
+                }
+            };
             drop((permit, room));
             moving.part_done(&actions, &action, bytes, result)
         });
@@ -369,7 +389,7 @@ impl Mover {
     }
 
     /// Waits until nothing is under way any more.
-    async fn finish(&mut self) {
+    pub(super) async fn finish(&mut self) {
         loop {
             while let Some(file) = self.alone.pop() {
                 self.file(file, true).await;
@@ -393,11 +413,19 @@ impl Mover {
         }
     }
 
+    /// Whether an error says that the object is archived, and it is to be restored.
+    fn restores(&self, error: &FsError) -> bool {
+        self.action.request.restore.is_some()
+            && self.archived.len() < ARCHIVED_MAX
+            && is_archived(error)
+    }
+
     pub(super) fn settle(&mut self, moved: Moved) {
         for (file, outcome) in moved {
             match outcome {
                 FileOutcome::Done => self.action.done(file.files, 0),
                 FileOutcome::Alone => self.alone.push(file),
+                FileOutcome::Failed(error) if self.restores(&error) => self.archived.push(file),
                 FileOutcome::Failed(error) if self.failed.len() < FAILED_MAX => {
                     self.failed.push((file, error));
                 }
@@ -414,6 +442,10 @@ pub(super) async fn limit(actions: &Actions, rate: Option<&Mutex<Rate>>, bytes: 
     if wait_ms > 0 {
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
+}
+
+fn is_archived(error: &FsError) -> bool {
+    error.code() == Some(ErrorCode::Archived)
 }
 
 /// `start..end` cut at multiples of `step`.

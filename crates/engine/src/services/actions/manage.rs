@@ -11,6 +11,7 @@ use weir_meta::{ActionEnd, ClaimedAction};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
+use super::schedule::line_of;
 use super::views::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Root};
 use super::{archive, hydrate, release};
 use crate::names::past::check_present;
@@ -21,11 +22,16 @@ use crate::volume::together::Together;
 const LOOK_MS: u64 = 1_000;
 
 impl Actions {
-    /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
-    /// a root is not there.
+    /// Begins an action; one commit. `Invalid` for a directory without `recursive`, or for one that restores and
+    /// is no hydration, or for no days; `NotFound` if a root is not there.
     pub(crate) async fn start_action(&self, request: ActionRequest) -> Result<ActionView> {
         if request.kind == ActionKind::Archive {
             self.context.check_writable()?;
+        }
+        let restores = request.restore.is_some_and(|restore| restore.days > 0);
+        if request.restore.is_some() && !(restores && request.kind == ActionKind::Hydrate) {
+            let text = "only a hydration restores what is archived, and for a day at least";
+            return Err(FsError::new(ErrorKind::Invalid, text));
         }
         self.check_roots(&request.roots, request.recursive).await?;
         self.add_action(request).await
@@ -139,7 +145,7 @@ impl Actions {
 }
 
 impl Actions {
-    /// Takes up what the metadata knows of actions and pins. Four reads, one more for each 1,000.
+    /// Takes up what the metadata knows of actions and pins. Five reads, one more for each 1,000.
     pub(crate) async fn load_actions(&self) -> Result<()> {
         self.space.pins.load(self.meta.pins().await?);
         if self.context.read_only {
@@ -153,7 +159,8 @@ impl Actions {
         let ended_ms = |of: &ClaimedAction| of.row.1.end.as_ref().map(|end| end.unix_ms);
         found.sort_by_key(|(number, of)| (ended_ms(of), *number));
         for (number, of) in found {
-            self.schedule.take_up(Arc::new(Action::from_row(number, of.row.1, of.portion)));
+            let ClaimedAction { row: (_, row), portion, restore, .. } = of;
+            self.schedule.take_up(Arc::new(Action::from_row(number, row, portion, restore)));
         }
         Ok(())
     }
@@ -170,7 +177,8 @@ impl Actions {
                 break action;
             }
             let claim = self.claim(&action);
-            match self.meta.add_action(number, &action.row(None), claim.as_ref()).await {
+            let (row, restore) = (action.row(None), request.restore.as_ref());
+            match self.meta.add_action(number, &row, claim.as_ref(), restore).await {
                 // Another node's.
                 Err(error) if error.kind() == ErrorKind::Exists && self.context.is_shared() => {}
                 added => {
@@ -246,15 +254,15 @@ impl Actions {
     }
 }
 
-/// A place among the actions of a kind that run.
+/// A place among those of a line that run.
 struct InLine {
     actions: Arc<Actions>,
-    kind: ActionKind,
+    line: usize,
 }
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        self.actions.schedule.lists().lines[self.kind as usize].1 -= 1;
+        self.actions.schedule.lists().lines[self.line].1 -= 1;
     }
 }
 
@@ -263,7 +271,7 @@ pub(crate) async fn run_loop(actions: Arc<Actions>) {
     let mut running = JoinSet::new();
     loop {
         while let Some(action) = actions.schedule.next() {
-            let running_one = InLine { actions: actions.clone(), kind: action.request.kind };
+            let running_one = InLine { actions: actions.clone(), line: line_of(&action) };
             running.spawn(async move {
                 running_one.actions.clone().run_action(action).await;
                 drop(running_one);

@@ -130,8 +130,9 @@ impl Actions {
         let all = self.meta.claimed_actions().await?;
         for (number, found) in all {
             if found.portion.is_some() && is_open_at(&found, together.id()) {
-                let ClaimedAction { row: (_, row), portion, .. } = found;
-                self.schedule.take_up_new(Arc::new(Action::from_row(number, row, portion)));
+                let ClaimedAction { row: (_, row), portion, restore, .. } = found;
+                self.schedule
+                    .take_up_new(Arc::new(Action::from_row(number, row, portion, restore)));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Which actions there are, which of them run, and whose turn is next. Each kind has a line of its own.
+//! Which actions there are, which of them run, and whose turn is next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +12,11 @@ use super::views::{ActionId, ActionKind, ActionState};
 use crate::data::upward::WaitedFor;
 use crate::volume::locks::{self, Place};
 
-/// Actions of one kind that run side by side.
+/// Actions of one line that run side by side.
 const RUNNING_MAX: usize = 8;
+/// Lines: one for each kind, and the last for hydrations that restore, which wait for hours: no other is to wait
+/// for them.
+const LINES: usize = 4;
 /// Ended actions are kept so long, in milliseconds, and so many of them.
 const KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
 const KEPT_MAX: usize = 100;
@@ -30,8 +33,8 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 pub(super) struct Lists {
     pub(super) all: BTreeMap<ActionId, Arc<Action>>,
-    /// Those that wait, and how many run, of each kind.
-    pub(super) lines: [(VecDeque<Arc<Action>>, usize); 3],
+    /// Those that wait, and how many run, of each line.
+    pub(super) lines: [(VecDeque<Arc<Action>>, usize); LINES],
     /// Ended ones, in the order in which they ended.
     pub(super) ended: VecDeque<Arc<Action>>,
     pub(super) last: u64,
@@ -41,6 +44,14 @@ impl Default for Schedule {
     fn default() -> Self {
         let adding = locks::Mutex::new(Place::ActionNumber, 0, ());
         Self { lists: Mutex::default(), adding, added: Notify::new() }
+    }
+}
+
+/// Which line an action waits in.
+pub(super) fn line_of(action: &Action) -> usize {
+    match action.request.restore {
+        None => action.request.kind as usize,
+        Some(_) => LINES - 1,
     }
 }
 
@@ -76,7 +87,7 @@ impl Schedule {
         lists.all.insert(action.id, action.clone());
         match action.has_ended() {
             true => lists.ended.push_back(action),
-            false => lists.lines[action.request.kind as usize].0.push_back(action),
+            false => lists.lines[line_of(&action)].0.push_back(action),
         }
         self.added.notify_one();
     }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::Ino;
+use weir_types::{Ino, Restore};
 
 /// Names an action, from 1; never used twice in a volume.
 #[derive(
@@ -36,6 +36,11 @@ pub struct ActionRequest {
     /// Bytes a second at most; `None`: as fast as it goes.
     #[serde(default)]
     pub max_bytes_per_s: Option<u64>,
+    /// Have what lies in an archive class restored, and bring it then; `None`: it is refused. Of hydrations of
+    /// linked objects only.
+    // Left out where there is none: a daemon of an older build refuses words that it does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<Restore>,
 }
 
 /// Where an action begins.
@@ -96,6 +101,29 @@ pub struct ActionView {
     /// The node that works on it, where nodes share the volume.
     #[serde(default)]
     pub node: Option<ActionNode>,
+    /// What it found in archive classes, since the mount or its beginning.
+    #[serde(default)]
+    pub archived: ArchivedView,
+}
+
+/// Objects in archive classes that a hydration came by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArchivedView {
+    /// Files whose objects are being restored.
+    pub waiting: u64,
+    /// What was asked to be restored, of each class.
+    pub asked: Vec<ArchivedObjects>,
+}
+
+/// Objects of one archive class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArchivedObjects {
+    /// The class, as the bucket calls it.
+    pub class: String,
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Which portion of what was asked for an action is.

@@ -100,8 +100,12 @@ pub(super) fn node(node: &ActionNode) -> String {
 /// How far it is.
 pub(in crate::commands) fn how_far(action: &ActionView) -> String {
     let more = if action.counted { "" } else { " or more" };
+    let archived = match action.archived.waiting {
+        0 => String::new(),
+        waiting => format!(", {} to be restored", files(waiting)),
+    };
     format!(
-        "{} of {}{more}, {} of {}{more}",
+        "{} of {}{more}, {} of {}{more}{archived}",
         action.files_done,
         files(action.files_total),
         Bytes(action.bytes_done),
@@ -171,6 +175,7 @@ pub(super) mod tests {
                 roots,
                 recursive: true,
                 max_bytes_per_s: None,
+                restore: None,
             },
             state: ActionState::Running,
             asked_unix_ms: 1_000_000,
@@ -184,6 +189,7 @@ pub(super) mod tests {
             reasons: Vec::new(),
             portion: None,
             node: None,
+            archived: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use weir_engine::{ActionId, ActionNode};
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
+use super::archived;
 use super::describe::{self, ActionsReport, has_ended};
 use crate::api::{Cancel, ListActions};
 use crate::cli::{ActionsArgs, CancelArgs};
@@ -54,6 +55,11 @@ fn table(found: &[ActionsReport], now: UnixTime) -> String {
         text.push_str(&render::heading(&title.unwrap_or_default()));
         text.push('\n');
         text.push_str(&render::table(&rows, rows[0].len()));
+        for ActionsReport { action, .. } in of_mount {
+            if let Some(told) = archived::told(action) {
+                text.push_str(&format!("action {}: {told}\n", action.id.0));
+            }
+        }
     }
     text
 }

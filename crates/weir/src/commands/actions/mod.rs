@@ -1,5 +1,6 @@
 //! `weir hydrate`, `release`, `archive`, `actions`, `cancel`, `pin` and `unpin`.
 
+mod archived;
 mod describe;
 mod list;
 mod spread;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use weir_engine::{ActionKind, ActionRequest, ActionState, ActionView};
-use weir_types::Result;
+use weir_types::{Restore, Result};
 
 use crate::api::{GetAction, Pin, StartAction};
 use crate::cli::{ArchiveArgs, HydrateArgs, WhatArgs};
@@ -22,34 +23,35 @@ pub(super) use describe::{how_far, verb};
 pub(crate) use list::{cancel, list};
 
 pub(crate) async fn hydrate(args: HydrateArgs) -> Result<ExitCode> {
-    let HydrateArgs { what, wait, max_rate, spread, everywhere } = args;
+    let restore = args.restored();
+    let HydrateArgs { what, wait, max_rate, spread, everywhere, .. } = args;
     let max_rate = max_rate.map(|rate| rate.0);
     match spread || everywhere {
         true => spread::run(&what, max_rate, everywhere, wait).await,
-        false => run(ActionKind::Hydrate, &what, max_rate, wait).await,
+        false => run(ActionKind::Hydrate, &what, (max_rate, restore), wait).await,
     }
 }
 
 pub(crate) async fn archive(args: ArchiveArgs) -> Result<ExitCode> {
-    run(ActionKind::Archive, &args.what, None, args.wait).await
+    run(ActionKind::Archive, &args.what, (None, None), args.wait).await
 }
 
 /// Releasing asks no bucket, so it is always waited for.
 pub(crate) async fn release(what: WhatArgs) -> Result<ExitCode> {
-    run(ActionKind::Release, &what, None, true).await
+    run(ActionKind::Release, &what, (None, None), true).await
 }
 
 /// One request for each mount; all are under way before the first is waited for.
 async fn run(
     kind: ActionKind,
     what: &WhatArgs,
-    max_bytes_per_s: Option<u64>,
+    (max_bytes_per_s, restore): (Option<u64>, Option<Restore>),
     wait: bool,
 ) -> Result<ExitCode> {
     let mut started = Vec::new();
     for mount in targets::find(&what.paths, what.recursive)? {
         let (roots, recursive) = (mount.roots(), what.recursive);
-        let request = ActionRequest { kind, roots, recursive, max_bytes_per_s };
+        let request = ActionRequest { kind, roots, recursive, max_bytes_per_s, restore };
         let action = mount.client.call(&StartAction(request)).await?;
         started.push((mount.client, ActionsReport { mountpoint: mount.mountpoint, action }));
     }
@@ -68,6 +70,9 @@ async fn run(
         for of in &all {
             let text = if wait { describe::summary(&of.action) } else { describe::begun(of) };
             render::say(&text)?;
+            if let Some(restored) = archived::told(&of.action) {
+                render::say(&format!("{restored}\n"))?;
+            }
         }
     }
     Ok(judge(&all))

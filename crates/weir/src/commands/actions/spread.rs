@@ -33,7 +33,7 @@ pub(super) async fn run(
     for mount in targets::find(&what.paths, what.recursive)? {
         let (roots, recursive) = (mount.roots(), what.recursive);
         let kind = ActionKind::Hydrate;
-        let request = ActionRequest { kind, roots, recursive, max_bytes_per_s };
+        let request = ActionRequest { kind, roots, recursive, max_bytes_per_s, restore: None };
         let actions = mount.client.call(&StartSpread { request, everywhere }).await?;
         started.push((mount.client, Group { mountpoint: mount.mountpoint, actions }));
     }

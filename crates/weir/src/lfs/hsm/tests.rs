@@ -27,6 +27,7 @@ fn action(kind: ActionKind, state: ActionState) -> ActionView {
             roots: vec![Root { ino: Ino(2), path: "f".to_owned() }],
             recursive: false,
             max_bytes_per_s: None,
+            restore: None,
         },
         state,
         asked_unix_ms: 0,
@@ -39,6 +40,7 @@ fn action(kind: ActionKind, state: ActionState) -> ActionView {
         refused: 0,
         reasons: Vec::new(),
         portion: None,
+        archived: Default::default(),
         node: None,
     }
 }
