@@ -76,7 +76,7 @@ unit:
 # `driver` weir-csi.
 # The models of links and of nodes are run by cases.
 tested-binary:
-	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model --test nodes_model --test driver
+	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model --test nodes_model --test driver --example floor
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
@@ -91,6 +91,7 @@ soak: tested-binary
 # BENCH_REGIMES choose; docs/performance.md has all of it.
 bench: tools
 	cargo build --profile dist -p weir -p weir-bench
+	cargo build --profile dist -p weir-fuse --example floor
 	@scripts/install-tools.sh bench
 	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh $(BENCH_PEERS)
 	WEIR=$(CARGO_TARGET_DIR)/dist/weir python3 -m perf

@@ -182,6 +182,8 @@ def create(run, target):
                                                size, jobs, box)
         target.files[jobs] = paths
         _rate(run, target, f"create-{jobs}", cost, len(paths), seconds)
+        if target.name == "floor":  # it has nowhere to flush to
+            continue
         with run.probe(target) as flush:
             target.settle()
         took = flush.seconds
@@ -217,7 +219,7 @@ def read(run, target):
 
 
 def cold_read(run, target):
-    for jobs in () if target.name == "local" else (1, JOBS):
+    for jobs in () if target.name in ("local", "floor") else (1, JOBS):
         if not isinstance(target, Raw):
             target.cold()
         _read_files(run, target, f"cold-read-{jobs}", jobs, run.box_s(target) / 2)
@@ -270,7 +272,7 @@ def groups(peers):
                ("cold", {"cold", "daemon"}, False, cold),
                ("daemon", {"daemon"}, True, daemon)),
         _group("fsync", CORE | {"weir-journal"} | peers, ("fsync", {"fsync"}, False, fsync)),
-        _group("files", CORE | peers,
+        _group("files", CORE | {"floor"} | peers,
                ("create", {"files"}, False, create),
                ("stat", {"files"}, True, stat),
                ("read", {"files"}, True, read),

@@ -17,14 +17,15 @@ from .targets.base import Unavailable
 from .targets.peers import CLASSES as PEER_CLASSES
 from .targets.raw import Raw
 from .targets.disks import Disk, Nbdkit
+from .targets.floor import Floor
 from .targets.nfs import Ganesha, Nfs
 from .targets.nodes import JuiceFsNodes, WeirNodes
 from .targets.weir import Local, Mirror, Weir, WeirFile, WeirJournal
 from .volumes import Volumes, idle, puts
 
 CLASSES = {each.name: each for each in
-           (Local, Mirror, Raw, Weir, WeirFile, WeirJournal, Disk, Nbdkit, Nfs, Ganesha, WeirNodes, JuiceFsNodes,
-            *PEER_CLASSES)}
+           (Local, Mirror, Floor, Raw, Weir, WeirFile, WeirJournal, Disk, Nbdkit, Nfs, Ganesha, WeirNodes,
+            JuiceFsNodes, *PEER_CLASSES)}
 LATE_S = 90  # what comes after the last repeat
 
 

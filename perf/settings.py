@@ -14,7 +14,7 @@ WEIR = ("weir", "weir-file", "weir-journal", "weir-nodes")
 PEERS = ("juicefs", "juicefs-wb", "juicefs-nodes", "rclone", "s3fs", "seaweedfs", "s3backer")
 DISKS = ("disk", "nbdkit")
 NFS = ("nfs", "ganesha")
-TARGETS = ("local", "raw", *WEIR, *DISKS, *NFS, *PEERS)
+TARGETS = ("local", "floor", "raw", *WEIR, *DISKS, *NFS, *PEERS)
 SHOWN = ("local", "mirror", *TARGETS[1:])  # the mirror file of a weir is measured with it
 SMALL_DIR_FILES = 100  # small objects in each directory of a linked data set
 
@@ -85,7 +85,7 @@ FULL = Settings(
     fio_s=1, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2, pack_files=100_000,
     volume_files=1_000_000, volume_box_s=300, idle_s=180, store="memory")
 SMOKE = dataclasses.replace(
-    FULL, smoke=True, targets=("local", "raw", *WEIR, *DISKS, *NFS), repeats=1, rounds=1,
+    FULL, smoke=True, targets=("local", "floor", "raw", *WEIR, *DISKS, *NFS), repeats=1, rounds=1,
     regimes=(REGIMES["cpu"], dataclasses.replace(REGIMES["wire"], latency_ms=4.0)),
     large_mib=16, peer_mib=16, object_mib=4, files=100, fsyncs=10, box_s=5, peer_repeats=1,
     pack_files=400, volume_files=1_000, volume_box_s=10, idle_s=3)

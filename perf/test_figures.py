@@ -230,8 +230,8 @@ class Picture(unittest.TestCase):
 class Reports(unittest.TestCase):
     def made(self):
         """A run in which everything was measured, and its lines."""
-        targets = ("local", "mirror", "raw", "weir", "weir-journal", "weir-nodes", "disk", "nbdkit", "nfs", "ganesha",
-                   "juicefs", "juicefs-nodes")
+        targets = ("local", "mirror", "floor", "raw", "weir", "weir-journal", "weir-nodes", "disk",
+                   "nbdkit", "nfs", "ganesha", "juicefs", "juicefs-nodes")
         chosen = dataclasses.replace(settings.FULL, targets=settings.TARGETS)
         found = samples.Samples()
         for regime in chosen.regimes:

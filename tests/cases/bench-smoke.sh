@@ -45,6 +45,7 @@ wanted = [(row, target, regime) for regime in (first, second) for row, targets i
     for target in targets.split()]
 wanted += [(row, target, first) for row in near for target in ("weir", "weir-file", "local")]
 wanted += [(row, "mirror", first) for row in own]
+wanted += [(f"{row}-{jobs}", "floor", first) for row in ("create", "stat", "read") for jobs in (1, 4)]
 wanted += [(row, "weir-nodes", first) for row in nodes]
 wanted += [(row, target, first) for row in ("ls", "rm") for target in ("weir", "local")]
 wanted += [("puts", "weir", first), ("idle", "weir", first), ("create-1", "weir-file", first)]

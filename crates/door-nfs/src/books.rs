@@ -299,6 +299,16 @@ impl Books {
         }
     }
 
+    /// Clients that are to go though nobody asks: who is at another node cannot ask for a lock that is held here.
+    fn gone(&self, all: &All, now: Instant) -> Vec<u64> {
+        let mut gone = all.clients.silent(now, true, COURTESY.max(self.lease));
+        if self.engine.session().is_some() {
+            let silent = all.clients.silent(now, true, self.lease).into_iter();
+            gone.extend(silent.filter(|client| all.held.tally(*client).locks > 0));
+        }
+        gone
+    }
+
     /// What has to be done now and then: ends the time of grace, forgets who is long gone.
     pub(crate) async fn tend(&self) {
         let now = Instant::now();
@@ -312,8 +322,7 @@ impl Books {
         drop(idle);
         let (gone, unconfirmed) = {
             let all = self.lock();
-            let gone = all.clients.silent(now, true, COURTESY.max(self.lease));
-            (gone, all.clients.silent(now, false, self.lease))
+            (self.gone(&all, now), all.clients.silent(now, false, self.lease))
         };
         for client in unconfirmed {
             self.lock().clients.remove(client);

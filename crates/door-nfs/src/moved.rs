@@ -40,13 +40,15 @@ impl Books {
     /// Where a client may claim a lock that it had: at these nodes, or, where that is none, at the server before this
     /// one.
     pub(crate) async fn may_claim(&self, client: u64) -> Served<Vec<Node>> {
-        let (from, since) = {
+        let (from, since, owner) = {
             let all = self.lock();
             let known = all.clients.by_id.get(&client).ok_or(Status::STALE_CLIENTID)?;
             match () {
                 () if known.complete => return Err(Status::NO_GRACE.into()),
                 () if all.grace.may_claim(&known.owner) => return Ok(Vec::new()),
-                () if !known.from.is_empty() => (known.from.clone(), known.came),
+                () if !known.from.is_empty() => {
+                    (known.from.clone(), known.came, known.owner.clone())
+                }
                 () if all.grace.is_on() => return Err(Status::RECLAIM_BAD.into()),
                 () => return Err(Status::NO_GRACE.into()),
             }
@@ -58,10 +60,14 @@ impl Books {
         };
         match is(LockStanding::Claimable) {
             ended if !ended.is_empty() => Ok(ended),
-            _ if !is(LockStanding::Live).is_empty() && since.elapsed() < FOUND_DEAD => {
-                Err(Status::DELAY.into())
+            _ if since.elapsed() >= FOUND_DEAD => Err(Status::NO_GRACE.into()),
+            _ => {
+                // One that is there and has no row of the client any more let go of all that it had.
+                let has = self.nodes_of(&owner).await?;
+                let live = is(LockStanding::Live);
+                let comes = live.iter().any(|node| has.contains(node));
+                Err(if comes { Status::DELAY.into() } else { Status::NO_GRACE.into() })
             }
-            _ => Err(Status::NO_GRACE.into()),
         }
     }
 

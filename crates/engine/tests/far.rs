@@ -67,7 +67,7 @@ async fn hydrate(engine: &Engine, max_bytes_per_s: Option<u64>) -> Duration {
     let began = tokio::time::Instant::now();
     let roots = vec![Root { ino: Ino::ROOT, path: "/".to_owned() }];
     let kind = ActionKind::Hydrate;
-    let request = ActionRequest { kind, roots, recursive: true, max_bytes_per_s };
+    let request = ActionRequest { kind, roots, recursive: true, max_bytes_per_s, restore: None };
     let view = engine.start_action(request).await.expect("starts");
     let view = engine.wait_for_action(view.id, 60_000).await.expect("waits");
     assert_eq!((view.state, view.refused), (ActionState::Done, 0));

@@ -184,6 +184,7 @@ fn a_hydration_says_what_is_here_in_the_end() {
             roots,
             recursive: true,
             max_bytes_per_s: None,
+            restore: None,
         };
         let view = engine.start_action(request).await.expect("starts");
         let view = engine.wait_for_action(view.id, 60_000).await.expect("waits");

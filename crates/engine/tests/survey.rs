@@ -40,6 +40,7 @@ fn directories_are_summed_and_say_what_is_here() {
             roots,
             recursive: true,
             max_bytes_per_s: None,
+            restore: None,
         };
         let action = engine.start_action(request).await.expect("begins");
         let action = engine.wait_for_action(action.id, 10_000).await.expect("waits");

@@ -410,7 +410,8 @@ fn a_budget_stops_hydration_before_it_slows_readers() {
         }
         let roots = vec![Root { ino: Ino::ROOT, path: ".".to_owned() }];
         let kind = ActionKind::Hydrate;
-        let request = ActionRequest { kind, roots, recursive: true, max_bytes_per_s: None };
+        let request =
+            ActionRequest { kind, roots, recursive: true, max_bytes_per_s: None, restore: None };
         let id = engine.start_action(request).await.expect("starts").id;
         tokio::time::sleep(Duration::from_millis(500)).await;
         let view = engine.actions().await.expect("lists").into_iter().find(|a| a.id == id);

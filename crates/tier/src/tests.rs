@@ -236,6 +236,38 @@ fn a_write_during_a_flush_stays_dirty_and_a_drop_voids_it() {
 }
 
 #[test]
+fn a_snapshot_is_all_of_a_file_until_something_is_written() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let page = [1; PAGE as usize];
+    let write = |mirror: &Mirror, at| mirror.write_at(at, &page, UnixTime(1)).expect("writes");
+    let of_two_pages = |ino| {
+        let mirror = tier.mirror(&inode(ino, 0, 0)).expect("mirror");
+        write(&mirror, 0);
+        write(&mirror, PAGE);
+        mirror
+    };
+    let mirror = of_two_pages(1);
+    assert!(!mirror.is_all(&mirror.snapshot(0, PAGE)), "half of it");
+    for (ino, at, why) in [
+        (2, 0, "the same page was written again"),
+        (3, 2 * PAGE, "it is longer now, as a file is that is still being written"),
+    ] {
+        let mirror = of_two_pages(ino);
+        let snapshot = mirror.snapshot(0, u64::MAX);
+        assert!(mirror.is_all(&snapshot));
+        write(&mirror, at);
+        assert!(!mirror.is_all(&snapshot), "{why}");
+    }
+    let mirror = of_two_pages(4);
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.flushed(&snapshot, 1, 2 * PAGE).expect("notes");
+    write(&mirror, PAGE);
+    let last = mirror.snapshot(0, u64::MAX);
+    assert!(!mirror.is_all(&last), "what is in the bucket already is not in this one");
+}
+
+#[test]
 fn release_takes_the_oldest_clean_pages_and_never_a_dirty_one() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");

@@ -35,7 +35,11 @@ impl Served {
 
     /// With options that a test changes.
     pub fn with(change: impl FnOnce(&mut NfsOptions)) -> Self {
-        let world = World::new();
+        Self::over(World::new(), change)
+    }
+
+    /// The same of this volume.
+    pub fn over(world: World, change: impl FnOnce(&mut NfsOptions)) -> Self {
         let listen = "127.0.0.1:0".parse().expect("an address");
         let mut options = NfsOptions::new(listen, clock().now);
         options.exports = vec![open_export()];
@@ -65,6 +69,14 @@ impl Served {
     pub fn kill(&mut self) {
         drop(self.server.take());
         self.world.kill();
+        self.world.mount().expect("mounts");
+        self.start();
+    }
+
+    /// The machine is gone with its disks; another one serves the volume.
+    pub fn lose_machine(&mut self) {
+        drop(self.server.take());
+        self.world.lose_machine();
         self.world.mount().expect("mounts");
         self.start();
     }

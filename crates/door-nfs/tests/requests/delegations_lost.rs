@@ -22,9 +22,16 @@ fn delegated(served: &Served) -> (Client, Handle, StateId) {
     let mut client = Client::reached(served.address(), "holder");
     let root = client.root();
     client.file(&root, "file", b"bytes");
-    let (file, opened) = client.open(&root, &Open::read("file")).expect("opens");
-    assert_eq!(client.stat(&file, close(opened.id)), OK);
-    (client, file, opened.delegation.expect("a delegation"))
+    // The server calls back once before it gives one, and a busy machine may be late with that.
+    for _ in 0..200 {
+        let (file, opened) = client.open(&root, &Open::read("file")).expect("opens");
+        assert_eq!(client.stat(&file, close(opened.id)), OK);
+        if let Some(delegation) = opened.delegation {
+            return (client, file, delegation);
+        }
+        served.wait(20);
+    }
+    panic!("no delegation is given");
 }
 
 /// Opens the file to write, as soon as it can be, while the holder says only that it is there.

@@ -124,8 +124,10 @@ fn hold(client: &mut Client, done: &mut Done) -> Option<StateId> {
     if !first {
         client.call(&[reclaim_complete(false)]).ok();
     }
-    (done.file, done.id) = (file, Some(opened.id));
-    Some(opened.id)
+    // As it is of late: one that this client gave up waiting for may still be done at the server and count it up.
+    let id = opened.id.with(0);
+    (done.file, done.id) = (file, Some(id));
+    Some(id)
 }
 
 /// All bytes of the file, by the open file: others have to wait until clients have claimed what they had.

@@ -6,6 +6,7 @@ mod common;
 
 mod access;
 mod attributes;
+mod away;
 mod bad_input;
 mod clients;
 mod compounds;

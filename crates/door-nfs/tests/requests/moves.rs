@@ -121,3 +121,31 @@ fn what_a_client_held_it_claims_at_another_server() {
     let had = rival.join().expect("the rival ends");
     assert!((1..=5).contains(&had), "the rival had it {had} times, which is free at the end only");
 }
+
+#[test]
+#[ignore = "a case runs it beside two servers of one volume, whose lease is 10 s"]
+fn what_a_silent_client_held_at_another_server_is_free_after_a_lease() {
+    let name = format!("silent {}", std::process::id());
+    let mut client = Client::new(servers()[0], &name);
+    let root = client.root();
+    let (file, opened) = client.open(&root, &Open::making("silent")).expect("opens");
+    let locker = Locker::New(opened.id, b"owner");
+    assert_eq!(client.stat(&file, ops::lock(lock::WRITE, false, HELD, &locker)), OK);
+    drop(client);
+    let began = Instant::now();
+
+    let mut other = Client::new(servers()[1], &format!("not {name}"));
+    let (_, theirs) = other.open(&root, &Open::both("silent")).expect("opens");
+    let theirs = ops::lock(lock::WRITE, false, HELD, &Locker::New(theirs.id, b"other"));
+    assert_eq!(other.stat(&file, theirs.clone()), DENIED);
+
+    // Its server lives, so that it cannot have the lock here; it hears so once that one has given it up.
+    let mut client = Client::before_reclaim(servers()[1], &name, FIRST_LIFE);
+    let id = claimed(&mut client, &file);
+    let same = ops::lock(lock::WRITE, true, HELD, &Locker::New(id, b"owner"));
+    assert_eq!(at_last(|| client.stat(&file, same.clone())), NO_GRACE);
+    let after = began.elapsed();
+    assert_eq!(other.stat(&file, theirs), OK);
+    eprintln!("free after {after:?}");
+    assert!(after > Duration::from_secs(9) && after < Duration::from_secs(30), "{after:?}");
+}

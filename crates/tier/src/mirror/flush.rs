@@ -104,6 +104,18 @@ impl Mirror {
             && residency.drops.spare(snapshot.drops, &snapshot.ranges)
     }
 
+    /// Whether the snapshot has all bytes of the file as it is now: nothing was left out, nor written since.
+    pub fn is_all(&self, snapshot: &Snapshot) -> bool {
+        let Snapshot { ranges, size, complete, .. } = snapshot;
+        let had_all =
+            *complete && matches!(ranges[..], [range] if range.start == 0 && range.end >= *size);
+        let residency = self.read_state();
+        let written_since = || {
+            residency.state.ranges.bytes(0, (*size).max(1), |state| state == PageState::Dirty) > 0
+        };
+        had_all && residency.state.size == *size && !written_since()
+    }
+
     /// The flush of `snapshot` failed or is void: its ranges are dirty again.
     pub fn flush_failed(&self, snapshot: &Snapshot) {
         let mut residency = self.write_state();
