@@ -177,7 +177,9 @@ count_failures
 if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ $failed -gt 0 ] && [ $failed -le 3 ]; then
     first=("${failures[@]}")
     for name in "${first[@]}"; do
-        for of in "$name" "$name.log" "$name.status"; do mv "$root/$of" "$root/first-$of"; done
+        for of in "$name" "$name.log" "$name.status"; do
+            [ ! -e "$root/$of" ] || mv "$root/$of" "$root/first-$of"
+        done
         run_case "$name" &
         wait
     done

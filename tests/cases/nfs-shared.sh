@@ -72,6 +72,11 @@ moves_while 0 on 0 "$WEIR" stop "$URL"
 serve 0
 poll 20 knows_other 1 || fail "node 0 did not come back"
 
+echo "== a client is silent, and one of the other node wants its lock"
+WEIR_NFS=$BOTH "$(nfs_client)" --ignored --exact moves::what_a_silent_client_held_at_another_server_is_free_after_a_lease \
+    --nocapture >"$T/silent.log" 2>&1 || fail "$(grep -v '^ ' "$T/silent.log" | tail -n 12)"
+grep free "$T/silent.log"
+
 echo "== clients go on at the other node"
 nfs_goes_on "$BOTH" 50 40
 nfs_lives 1 10

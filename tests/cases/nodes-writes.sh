@@ -54,11 +54,66 @@ head -c 80000000 /dev/urandom >"$T/large"
 cp "$T/large" "$A/d/large" && echo small >"$A/d/small"
 same "$(cat "$B/d/small")" small "a small file behind a large one"
 cmp "$T/large" "$B/d/large" || fail "a large file that was closed is another one elsewhere"
+# What was whole when it left for the bucket is not the whole file any more.
+for n in 1 2 3 4 5 6; do
+    { head -c $((n * 8 << 20)) "$T/large" && sleep 0.$n && tail -c +$(((n * 8 << 20) + 1)) "$T/large"; } >"$A/d/large$n"
+    cmp "$T/large" "$B/d/large$n" || fail "a file that left in parts is another one elsewhere"
+done
 
 echo "== it does not wait for somebody to look"
 for n in $(seq 40); do echo "$n" >"$A/d/quiet$n"; done
 [ "$(of "$A" .leases.writes)" -gt 0 ] || fail "closes waited for the bucket: $(of "$A" .leases)"
 poll 20 brought || fail "what was closed stays: $(of "$A" .leases)"
+
+echo "== so it is with a file that was there, where one node writes it again and again"
+echo 0 >"$A/d/log" && echo 0 >"$A/d/state" && sync "$A/d/log" "$A/d/state"
+poll 20 brought || fail "what was synced is not whole: $(of "$A" .leases)"
+cat >"$T/again.py" <<'PY'
+# Appends lines to a log and rewrites a file, each time anew, and now and then looks from the other node, or
+# has it append, too.
+import os, random, sys, time
+here, there, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+seed = random.randrange(1 << 32)
+print("seed", seed, flush=True)
+dice = random.Random(seed)
+lines = ["0"]
+for n in range(1, count):
+    with open(os.path.join(here, "log"), "a") as file:
+        file.write("%d\n" % n)
+        if dice.randrange(4) == 0:
+            file.flush()
+            file.write("more\n")
+            n = "%d\nmore" % n
+    lines += str(n).split("\n")
+    with open(os.path.join(here, "state"), "r+") as file:
+        state = len(lines)
+        file.write("%08d\n" % state)
+    if dice.randrange(150) == 0:
+        if dice.randrange(2) == 0:
+            with open(os.path.join(there, "log"), "a") as file:
+                file.write("other\n")
+            lines.append("other")
+        with open(os.path.join(there, "log")) as file:
+            assert file.read().split("\n") == lines + [""], "lines"
+        with open(os.path.join(there, "state")) as file:
+            assert int(file.read()) == state, "state"
+for at in here, there:
+    with open(os.path.join(at, "log")) as file:
+        assert file.read().split("\n") == lines + [""], "lines at the end"
+PY
+before=$(objects) began=$SECONDS
+python3 "$T/again.py" "$A/d" "$A/d" 1000 || fail "a log that is appended to"
+alone=$(($(objects) - before))
+echo "$alone objects in $((SECONDS - began)) s"
+[ "$alone" -le 200 ] || fail "1,000 appends and 1,000 times another state are $alone objects"
+rm "$A/d/log" "$A/d/state" && echo 0 >"$B/d/log" && echo 0 >"$B/d/state"
+python3 "$T/again.py" "$A/d" "$B/d" 600 || fail "a log that two nodes append to"
+echo "begin" >"$B/d/killed-log" && sync "$B/d/killed-log"
+for n in $(seq 12); do echo "$n" >>"$A/d/killed-log"; done
+[ "$(of "$A" .leases.writes)" -gt 0 ] || fail "appends wait for the bucket still: $(of "$A" .leases)"
+node_kill9 0
+node_remount 0
+same "$(cat "$B/d/killed-log")" "$(echo begin && seq 12)" "what a node appended that was killed"
 
 echo "== a snapshot on one node has what was closed on the other"
 for n in 1 2 3; do echo "snap $n" >"$A/d/snap$n"; done
@@ -93,6 +148,7 @@ for n in $(seq 20); do same "$(cat "$B/d/killed$n")" "killed $n" "what a node cl
 echo "== one that stands still is waited for until it is shut out, and brings its file when it is back"
 echo synced >"$A/d/synced" && sync "$A/d/synced"
 echo late >"$A/d/late"
+sleep 0.5 # until its name is in the database
 node_stop 0
 began=$SECONDS
 same "$(cat "$B/d/synced")" synced "what was synced"

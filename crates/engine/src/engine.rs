@@ -277,6 +277,9 @@ impl Engine {
             lease.end_cleanly(meta).await?;
         }
         if let Some(together) = &self.data.context.together {
+            if let Some(leases) = meta.leases() {
+                leases.end_deferring().await?;
+            }
             self.names.orphans.let_all_go().await?;
             self.limits.leave_together(together).await?;
             weir_meta::sessions::end(&**meta.kv(), together.id()).await?;

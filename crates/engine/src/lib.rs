@@ -33,8 +33,8 @@ pub use names::files::{OpenFile, OpenFlags};
 pub use names::locks::Granted;
 pub use names::promises::{Promise, Recall};
 pub use services::actions::{
-    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState,
-    PortionView, Refused, Root,
+    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, ArchivedObjects,
+    ArchivedView, FileState, PortionView, Refused, Root,
 };
 pub use services::backups::{
     BackupOptions, BackupProgress, BackupReport, BackupView, CloneOptions, ClonedVolume,

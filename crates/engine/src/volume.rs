@@ -18,6 +18,7 @@ pub(crate) mod locks;
 pub(crate) mod members;
 pub(crate) mod metadata;
 pub(crate) mod migrate;
+pub(crate) mod names_log;
 pub(crate) mod options;
 pub(crate) mod pulse;
 pub(crate) mod standby;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Restore, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::counted::Counted;
@@ -78,7 +78,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 25] = [
+    let visits: [(u8, Visit); 27] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -96,8 +96,10 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::NODE_LOCKS, Checker::node_locks),
         (keys::NODE_WAITS, Checker::node_waits),
         (keys::RECLAIM, Checker::reclaim),
+        (keys::BEHIND, Checker::behind),
         (keys::ACTION, Checker::action),
         (keys::ACTION_PORTION, Checker::portion),
+        (keys::ACTION_RESTORE, Checker::restore),
         (keys::COUNTER, Checker::counter),
         (keys::QUOTA_COUNT, Checker::quota),
         (keys::LINK_OBJECT, Checker::link_object),
@@ -377,6 +379,11 @@ impl Checker {
         let _ = self.decoded::<ReclaimRow>(key, found);
     }
 
+    fn behind(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_session(key));
+        let _ = self.decoded::<u64>(key, found);
+    }
+
     fn link_object(&mut self, key: &Key, found: &Versioned) {
         let Some(object) = self.decoded::<LinkObject>(key, found) else {
             return;
@@ -396,6 +403,11 @@ impl Checker {
     fn portion(&mut self, key: &Key, found: &Versioned) {
         let _ = self.parsed(key, keys::parse_action(key));
         let _: Option<ActionPortion> = self.decoded(key, found);
+    }
+
+    fn restore(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_action(key));
+        let _: Option<Restore> = self.decoded(key, found);
     }
 
     fn counter(&mut self, key: &Key, _: &Versioned) {

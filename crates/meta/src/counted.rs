@@ -9,7 +9,7 @@ use crate::kv::Key;
 use crate::quota_of::QuotaOf;
 
 /// What a commit changes of whom quotas count.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counted(BTreeMap<Ino, (Option<One>, Option<One>)>);
 
 /// What an inode counts.

@@ -76,6 +76,7 @@ impl Meta {
         after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<DirEntry>> {
+        self.has_names(dir, after_cookie).await?;
         // No key ends with a cookie, so this one lies before all entries of the next cookie.
         let after = keys::dirents_at(dir, after_cookie.saturating_add(1));
         let mut page = self.kv.scan(&keys::dirents(dir), Some(&after), limit.max(1)).await?;

@@ -45,10 +45,11 @@ const KEPT: [u8; 22] = [
 /// The same of quotas.
 const KEPT_OF_QUOTAS: [u8; 2] = [keys::QUOTA, keys::QUOTA_COUNT];
 /// Tags of rows of one process, node, action or snapshot.
-const LEFT: [u8; 17] = [
+const LEFT: [u8; 19] = [
     keys::ACTION,
     keys::ACTION_CLAIM,
     keys::ACTION_PORTION,
+    keys::ACTION_RESTORE,
     keys::DISK_HOLD,
     keys::PRESENCE,
     keys::BEAT,
@@ -58,6 +59,7 @@ const LEFT: [u8; 17] = [
     keys::RECALL,
     keys::NODE_WAITS,
     keys::RECLAIM,
+    keys::BEHIND,
     keys::SHARE,
     keys::DID,
     keys::SNAPSHOT,

@@ -30,6 +30,7 @@ pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
 pub(crate) const ACTION_CLAIM: u8 = b'a';
 pub(crate) const ACTION_PORTION: u8 = b'p';
+pub(crate) const ACTION_RESTORE: u8 = b'e';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
@@ -42,6 +43,7 @@ pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
 pub(crate) const RECLAIM: u8 = b'o';
+pub(crate) const BEHIND: u8 = b'b';
 pub(crate) const KEPT: u8 = b'k';
 pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
@@ -275,6 +277,11 @@ pub(crate) fn action_portion(number: u64) -> Key {
     of_action(ACTION_PORTION, number)
 }
 
+/// The row of a hydration that has what is archived restored.
+pub(crate) fn action_restore(number: u64) -> Key {
+    of_action(ACTION_RESTORE, number)
+}
+
 pub(crate) fn pin(ino: Ino) -> Key {
     of_ino(PIN, ino, 0)
 }
@@ -419,6 +426,11 @@ pub(crate) fn node_waits(session: u64) -> Key {
 /// The row that lets a session's locks stand after its end.
 pub(crate) fn reclaim(session: u64) -> Key {
     of_session(RECLAIM, session)
+}
+
+/// The row that says which commits of a session that it acknowledged before are there.
+pub(crate) fn behind(session: u64) -> Key {
+    of_session(BEHIND, session)
 }
 
 /// The row that a door keeps under a name; also the prefix of those whose names begin so.

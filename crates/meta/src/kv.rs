@@ -5,6 +5,7 @@
 //! hold is applied whole, and one whose checks do not hold changes nothing.
 
 mod apply;
+mod comers;
 #[cfg(test)]
 mod conformance;
 mod contract;
@@ -14,6 +15,7 @@ pub mod memory;
 pub mod postgres;
 pub mod slate;
 
+pub use comers::Coming;
 pub use contract::{
     COMMIT_BYTES_MAX, Check, CheckpointId, Checkpoints, Commit, CommitLog, Followed, Key, Kv,
     Outcome, Version, Versioned,

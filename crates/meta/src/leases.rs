@@ -23,6 +23,7 @@
 
 mod apply;
 mod bring;
+mod defer;
 mod recall;
 mod remembered;
 mod take;
@@ -30,14 +31,16 @@ mod take;
 mod tests;
 mod writes;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_types::{Ino, Result};
 
+use crate::behind::BehindKv;
+use crate::keys;
 use crate::kv::{Followed, Key, Kv, Versioned, leads_to};
 use crate::session::SessionId;
 use remembered::{Remembered, Stamp};
@@ -76,8 +79,15 @@ pub struct Leases {
     writes: Mutex<Writes>,
     /// Files are made with write leases.
     writes_behind: AtomicBool,
+    /// Where names that are made wait for the database.
+    behind: OnceLock<BehindKv>,
+    /// Held while it is decided whether a commit waits, and while what that rests on changes. The others are
+    /// taken under it.
+    deferring: Mutex<()>,
     /// Something is to be brought to the volume.
     bring: Notify,
+    /// Write leases on directories are asked for.
+    end_dirs: Notify,
     /// There are inodes to take leases on, or lists to be read.
     wanted: Notify,
     /// Until when, by the clock, what is remembered is believed, in milliseconds.
@@ -104,8 +114,10 @@ struct Counts {
 pub struct LeaseCounts {
     /// Those that there are.
     pub held: u64,
-    /// Those of them that are for writing: of files that were made here and are not whole in the volume yet.
+    /// Those of them that are for writing: of files of which this node may have more than the volume.
     pub writes: u64,
+    /// Commits that were acknowledged, and that the database does not have yet.
+    pub deferred: u64,
     /// Reads of the metadata that were answered from memory.
     pub hits: u64,
     /// Leases that were taken.
@@ -126,7 +138,10 @@ impl Leases {
             state: Mutex::default(),
             writes: Mutex::default(),
             writes_behind: AtomicBool::new(false),
+            behind: OnceLock::new(),
+            deferring: Mutex::default(),
             bring: Notify::new(),
+            end_dirs: Notify::new(),
             wanted: Notify::new(),
             trusted_until_ms: AtomicU64::new(0),
             beat_began_ms: AtomicU64::new(u64::MAX),
@@ -175,7 +190,8 @@ impl Leases {
         let Counts { hits, taken, given_back, asked_back } = &self.counts;
         LeaseCounts {
             held: self.state.lock().held() as u64,
-            writes: self.writes.lock().len() as u64,
+            writes: self.writes.lock().files() as u64,
+            deferred: self.deferred(),
             hits: of(hits),
             taken: of(taken),
             given_back: of(given_back),
@@ -230,10 +246,13 @@ impl Leases {
                 }
                 Err(began) => began,
             };
+            let knows_names = self.knows_names(key);
             let found = kv.follow(key, tags).await?;
             // No keys where it leads nowhere.
             let to = found.from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
-            if self.have_brought(kv, to.iter().zip(&found.to)).await? {
+            if self.have_brought(kv, to.iter().zip(&found.to)).await?
+                || found.from.is_none() && !knows_names && !self.is_nowhere(kv, key).await?
+            {
                 continue;
             }
             let mut state = self.state.lock();
@@ -242,6 +261,34 @@ impl Leases {
             drop(state);
             self.wants_list(has_list);
             return Ok(found);
+        }
+    }
+
+    /// Whether nobody else can have made names in the directory of this entry that the database does not have: this node
+    /// has a lease on it.
+    fn knows_names(&self, entry: &Key) -> bool {
+        let has = |dir| self.state.lock().has(dir) && !self.trusted_for().is_zero();
+        keys::leased_with(entry).is_some_and(has)
+    }
+
+    /// Whether a name that was not found is not at another node either, which may have made it before the database has
+    /// it. One read.
+    async fn is_nowhere(&self, kv: &dyn Kv, entry: &Key) -> Result<bool> {
+        let dir = keys::leased_with(entry).filter(|_| entry.first() == Some(&keys::DIRENT));
+        let Some(dir) = dir else { return Ok(true) };
+        // As of one moment: what came there before the directory was read is there.
+        let keys = [keys::inode(dir), entry.clone()];
+        let found = kv.get_many(&keys).await?;
+        let brought = self.have_brought(kv, keys.iter().zip(&found)).await?;
+        Ok(!brought && found[1].is_none())
+    }
+
+    /// Names were made in these directories, by commits that were waited for.
+    fn names_made_in(&self, dirs: &[Ino]) {
+        let now_ms = self.now_ms();
+        let mut state = self.state.lock();
+        if dirs.iter().any(|dir| state.name_made_in(*dir, now_ms)) {
+            self.wanted.notify_one();
         }
     }
 

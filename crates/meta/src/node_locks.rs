@@ -176,7 +176,10 @@ pub async fn say(kv: &dyn Kv, said: NodeLocks<'_>) -> Result<Option<Lock>> {
         locks.extend(own.iter().map(|lock| NodeLock::new(session, *lock)));
         locks.sort_unstable();
         if !anew && locks == seen.locks {
-            return Ok(None);
+            return match wanted {
+                None => still_there(kv, session).await.map(|()| None),
+                Some(_) => Ok(None),
+            };
         }
         tx.check(key.clone(), seen.version);
         if seen.version.is_none() {
@@ -190,6 +193,17 @@ pub async fn say(kv: &dyn Kv, said: NodeLocks<'_>) -> Result<Option<Lock>> {
         if tx.apply_to(kv).await? {
             return Ok(None);
         }
+    }
+}
+
+/// Nothing is to be said: so others may have taken away what the session had. `Fenced` if they did. One read.
+async fn still_there(kv: &dyn Kv, session: SessionId) -> Result<()> {
+    match kv.get_many(&[keys::presence(session.0)]).await?.pop().flatten() {
+        Some(_) => Ok(()),
+        None => Err(FsError::new(
+            ErrorKind::Fenced,
+            format!("session {session} was shut out: what it had locked others may have had since"),
+        )),
     }
 }
 

@@ -49,8 +49,15 @@ impl Tries {
     }
 }
 
+/// What may be made with a write lease.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MayWrite {
+    pub(crate) files: bool,
+    pub(crate) directories: bool,
+}
+
 /// A commit being put together. Each key is changed at most once; adds to one key are summed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Tx {
     checks: Vec<Check>,
     puts: BTreeMap<Key, Bytes>,
@@ -167,25 +174,31 @@ impl Tx {
         self.lent.iter().map(|(ino, seen)| (*ino, seen.lent_to.as_slice()))
     }
 
-    /// From now on these inodes, which it changes something of, are lent to `to` at most. Whoever has a write
-    /// lease keeps it until the volume has all.
-    pub(crate) fn lend_only(&mut self, inos: &BTreeSet<Ino>, to: SessionId) -> Result<()> {
+    /// From now on these inodes, which it changes something of, are lent to `to` at most, and these not at all.
+    /// Whoever has a write lease keeps it until the volume has all, and for reading after that.
+    pub(crate) fn lend_only(
+        &mut self,
+        inos: &BTreeSet<Ino>,
+        to: SessionId,
+        given_up: &[Ino],
+    ) -> Result<()> {
         for seen in self.lent.values().filter(|seen| inos.contains(&seen.value.ino)) {
             let ino = seen.value.ino;
             let key = keys::inode(ino);
             let ours: &[SessionId] = match seen.lent_to.contains(&to) {
-                true if !self.whole.contains(&ino) => &[to],
+                true if !given_up.contains(&ino) => &[to],
                 _ => &[],
             };
+            let is_whole = self.whole.contains(&ino);
             let is_put = self.puts.contains_key(&key);
-            if self.deletes.contains(&key) || !is_put && seen.lent_to == ours {
+            if self.deletes.contains(&key) || !is_put && !is_whole && seen.lent_to == ours {
                 continue;
             }
             let plain = match self.puts.get(&key) {
                 Some(bytes) => bytes.clone(),
                 None => encode_inode(&seen.value)?,
             };
-            let lent = match seen.writer == Some(to) && !ours.is_empty() {
+            let lent = match seen.writer == Some(to) && !is_whole && !ours.is_empty() {
                 true => lend_to_writer(&plain, to),
                 false => lend(&plain, ours),
             };
@@ -194,12 +207,16 @@ impl Tx {
         Ok(())
     }
 
-    /// Lends what it makes to `to`, files for writing if that may be had. Answers what that is, and whether it
-    /// is for writing.
-    pub(crate) fn lend_born(&mut self, to: SessionId, may_write: bool) -> Vec<(Ino, bool)> {
+    /// Lends what it makes to `to`, files and directories for writing as that may be had. Answers what that is,
+    /// whether it is a directory, and whether it is for writing.
+    pub(crate) fn lend_born(&mut self, to: SessionId, may: MayWrite) -> Vec<(Ino, bool, bool)> {
         let mut lent = Vec::with_capacity(self.born.len());
         for (&ino, &kind) in &self.born {
-            let writes = kind == FileKind::Regular && may_write;
+            let writes = match kind {
+                FileKind::Regular => may.files,
+                FileKind::Directory => may.directories,
+                _ => false,
+            };
             if !writes && kind != FileKind::Directory {
                 continue;
             }
@@ -208,7 +225,7 @@ impl Tx {
                 true => lend_to_writer(row, to),
                 false => lend(row, &[to]),
             };
-            lent.push((ino, writes));
+            lent.push((ino, kind == FileKind::Directory, writes));
         }
         lent
     }
@@ -274,24 +291,69 @@ impl Tx {
 
     /// The same, with the version of the commit.
     pub(crate) async fn made_by(mut self, kv: &dyn Kv) -> Result<Option<Version>> {
-        for (key, n) in std::mem::take(&mut self.counted).into_adds() {
-            self.add(key, n);
-        }
         if !kv.is_far() {
             // There is one writer, and what it says last is the latest: nothing need be compared.
             self.puts.append(&mut self.raises);
         }
-        let commit = Commit {
+        Ok(match kv.commit(self.into_commit()).await? {
+            Outcome::Applied(version) => Some(version),
+            Outcome::Conflict => None,
+        })
+    }
+}
+
+impl Tx {
+    /// The commit itself.
+    pub(crate) fn into_commit(mut self) -> Commit {
+        for (key, n) in std::mem::take(&mut self.counted).into_adds() {
+            self.add(key, n);
+        }
+        Commit {
             checks: self.checks,
             puts: self.puts.into_iter().collect(),
             deletes: self.deletes.into_iter().collect(),
             adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
             raises: self.raises.into_iter().collect(),
-        };
-        Ok(match kv.commit(commit).await? {
-            Outcome::Applied(version) => Some(version),
-            Outcome::Conflict => None,
+        }
+    }
+
+    /// The same, of one that goes on.
+    pub(crate) fn to_commit(&self) -> Commit {
+        self.clone().into_commit()
+    }
+
+    /// What it checks, with the versions; `None` for what must be absent.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = (&Key, Option<Version>)> {
+        self.checks.iter().map(|check| match check {
+            Check::Absent(key) => (key, None),
+            Check::Version(key, version) => (key, Some(*version)),
         })
+    }
+
+    /// A value that it checks has another version by now.
+    pub(crate) fn now_has(&mut self, key: &Key, now: Version) {
+        for check in &mut self.checks {
+            if let Check::Version(checked, version) = check
+                && checked == key
+            {
+                *version = now;
+            }
+        }
+    }
+
+    /// Whether it makes this inode, with a lease on it.
+    pub(crate) fn bears(&self, ino: Ino) -> bool {
+        self.born.contains_key(&ino)
+    }
+
+    /// Whether it removes anything.
+    pub(crate) fn removes(&self) -> bool {
+        !self.deletes.is_empty()
+    }
+
+    /// The keys that it raises.
+    pub(crate) fn raised(&self) -> impl Iterator<Item = &Key> {
+        self.raises.keys()
     }
 }
 

@@ -173,9 +173,10 @@ pub async fn evict(kv: &dyn Kv, seen: &Session) -> Result<bool> {
     Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
 }
 
-/// Ends a session, whatever it does. One commit.
+/// Ends a session, whatever it does; what it had acknowledged before is there, or void. One commit.
 pub async fn end(kv: &dyn Kv, id: SessionId) -> Result<()> {
-    let deletes = rows(id).to_vec();
+    let mut deletes = rows(id).to_vec();
+    deletes.push(keys::behind(id.0));
     kv.commit(Commit { deletes, ..Commit::default() }).await.map(drop)
 }
 

@@ -10,7 +10,7 @@ use weir_types::{ErrorCode, ErrorKind, FileKind, FsError, Ino, Inode, Result, Un
 use crate::codec::{Seen, counter, decode_seen, encode, version};
 use crate::fresh::Fresh;
 use crate::keys;
-use crate::kv::{Followed, Key, Kv, Version, Versioned};
+use crate::kv::{Coming, Followed, Key, Kv, Version, Versioned};
 use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::recent_views::RecentViews;
@@ -208,6 +208,15 @@ impl Meta {
         match self.leases.get() {
             Some(leases) => leases.follow(&*self.kv, key, tags).await,
             None => self.kv.follow(key, tags).await,
+        }
+    }
+
+    /// Before a directory is listed: what another node has made there is in the database. One read, where nodes share the
+    /// volume and it is not known.
+    pub(crate) async fn has_names(&self, dir: Ino, after_cookie: u64) -> Result<()> {
+        match self.leases.get().filter(|_| after_cookie == 0) {
+            Some(leases) => leases.get(&*self.kv, &[keys::inode(dir)]).await.map(drop),
+            None => Ok(()),
         }
     }
 
@@ -413,6 +422,11 @@ impl Meta {
                 return Ok(age);
             }
         }
+    }
+
+    /// Says that a sync comes: see [`Kv::sync_comes`].
+    pub fn sync_comes(&self) -> Coming {
+        self.kv.sync_comes()
     }
 
     /// Returns when all that was committed before is durable.

@@ -250,7 +250,8 @@ fn nodes() {
     let missed: Vec<_> =
         run.kinds.iter().filter(|kind| !found.rounds.contains_key(*kind)).collect();
     assert!(missed.is_empty(), "there was no time for {missed:?}");
-    assert!(unknown * 4 <= done, "too much was cut off for this to say anything");
+    // One node of three is away for half of a short run, and what it fails at, it fails at quickly.
+    assert!(unknown * 4 <= done * 3, "too much was cut off for this to say anything");
     run.clean();
 }
 

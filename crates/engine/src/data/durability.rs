@@ -84,6 +84,7 @@ impl Durability {
             return Ok(());
         }
         if self.tier.find(ino).is_some_and(|m| m.has_unflushed()) {
+            let _coming = self.meta.sync_comes();
             self.flusher.flush_file(ino).await?;
         }
         self.meta.sync().await?;
@@ -196,6 +197,11 @@ impl Durability {
         self.settle_journal().await?;
         self.check_doubt()?;
         looked
+    }
+
+    /// Ends the write leases that there are, once the volume has all of their files.
+    pub(crate) async fn bring_all(&self) -> Result<()> {
+        self.flusher.bring_all().await
     }
 
     /// Says which files have bytes that the tier's disk lost: they never leave for the bucket.

@@ -26,6 +26,7 @@ use crate::services::{actions, disks, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
 use crate::volume::fence::guard_loop;
+use crate::volume::names_log::{directories_loop, names_loop};
 use crate::volume::standby::standby_loop;
 use crate::volume::together::beat_loop;
 
@@ -83,6 +84,10 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
             if data.context.settings.write_leases {
                 tasks.spawn(bring_loop(data.flusher.clone(), leases.clone()));
                 leases.write_behind();
+            }
+            if let Some(behind) = leases.behind() {
+                tasks.spawn(names_loop(behind.clone()));
+                tasks.spawn(directories_loop(leases.clone(), data.meta.kv().clone()));
             }
         }
         tasks.spawn(links::follow_nodes_loop(links.clone()));

@@ -48,7 +48,8 @@ impl Engine {
                     // To the others the heir is another node: it must have nothing of before to bring.
                     true => {
                         self.data.flusher.bring_all().await?;
-                        self.data.durability.flush_all().await
+                        self.data.durability.flush_all().await?;
+                        self.data.meta.sync().await
                     }
                     false => self.data.meta.sync().await,
                 }
@@ -82,6 +83,7 @@ impl Engine {
             && self.data.tier.unflushed().is_empty()
             && self.data.tier.in_doubt().is_empty()
             && self.held_locks().is_empty()
+            && self.data.meta.leases().is_none_or(|leases| leases.deferred() == 0)
     }
 
     /// What a daemon that goes on in the place of this one is to be given; which inodes are open is

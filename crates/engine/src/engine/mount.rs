@@ -21,6 +21,7 @@ use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
 use crate::volume::format::{make_private, read_format_in, stripe_set};
 use crate::volume::metadata::Metadata;
+use crate::volume::names_log;
 use crate::volume::options::{LeftBehind, MountOptions, MountReport};
 use crate::volume::standby::Beats;
 
@@ -134,6 +135,7 @@ async fn mount_writer(
         .await?;
     let watched = open_watched(&options, &metadata, kv.kv.clone()).await?;
     let meta = &watched.meta;
+    names_log::take_up_alone(&opened.directory, &**meta.kv()).await?;
     let stood = stand_opened(meta, &options, &buckets, (&format, &metadata), (&claim, &here));
     let (aged, standing, left_behind) = match stood.await {
         Ok(found) => found,

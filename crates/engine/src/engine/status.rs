@@ -153,9 +153,12 @@ pub struct Residency {
 pub struct LeaseStatus {
     /// Leases that it has: on directories, files and the like.
     pub held: u64,
-    /// Files that were made here and are not whole in the volume yet: other nodes ask for them.
+    /// Files of which this node may have more than the volume, made or written again and again here: other nodes ask for them.
     #[serde(default)]
     pub writes: u64,
+    /// Changes of names and attributes that were acknowledged here, and that the database does not have yet.
+    #[serde(default)]
+    pub deferred: u64,
     /// Reads of the metadata that were answered from memory, since the mount.
     pub hits: u64,
     /// Leases that it took.
@@ -168,8 +171,8 @@ pub struct LeaseStatus {
 
 impl LeaseStatus {
     fn of(counts: LeaseCounts) -> Self {
-        let LeaseCounts { held, writes, hits, taken, given_back, asked_back } = counts;
-        Self { held, writes, hits, taken, given_back, asked_back }
+        let LeaseCounts { held, writes, deferred, hits, taken, given_back, asked_back } = counts;
+        Self { held, writes, deferred, hits, taken, given_back, asked_back }
     }
 }
 

@@ -288,11 +288,21 @@ impl OpenFiles {
     /// Writes all of `data` at the end of the file, wherever that is by then.
     pub(crate) async fn append(&self, file: &OpenFile, data: &[u8]) -> Result<usize> {
         let _append = file.node.append.lock().await;
-        if self.context.is_shared() {
+        if self.context.is_shared() && !self.appends_alone(file.ino()).await? {
             return self.append_among_nodes(file, data).await;
         }
         let end = file.mirror.size();
         self.write(file, end, data).await
+    }
+
+    /// Whether other nodes ask this one before they look at a file, and so before they append to it, for as long as
+    /// this is under way; then its mirror is in step.
+    async fn appends_alone(&self, ino: Ino) -> Result<bool> {
+        let Some(leases) = self.meta.leases().filter(|leases| leases.spares_flush(ino)) else {
+            return Ok(false);
+        };
+        self.mirrors.known(ino).await?;
+        Ok(leases.spares_flush(ino))
     }
 
     /// The same where other nodes append as well: what this returns is where they find it.
@@ -308,6 +318,7 @@ impl OpenFiles {
         self.admission.admit(&tenant, Io::Write, len).await;
         let bytes = Bytes::copy_from_slice(data);
         self.records.append((&file.node, &file.mirror), &bytes).await?;
+        self.meta.leases().into_iter().for_each(|leases| leases.waited_for_bucket(file.ino()));
         self.admission.meter(&tenant, Io::Write, len);
         Counts::add(&self.context.counts.bytes_written, len);
         Ok(data.len())

@@ -251,7 +251,8 @@ impl Locks {
     }
 
     /// Lets go of the bytes `start..=last`, of the whole file for `Flock`, once others find what was written
-    /// here. Where that fails they are kept.
+    /// here. Where that fails they are kept. `Fenced` where others may have had the lock meanwhile: it is let go, and
+    /// what was read under it may not hold.
     pub(crate) async fn unlock(
         self: &Arc<Self>,
         (ino, space): (Ino, LockSpace),
@@ -265,7 +266,7 @@ impl Locks {
         }
         if self.table.holds(ino, space, owner, (start, last)) {
             self.flush(ino).await?;
-            self.let_go(ino, let_go).await;
+            return self.let_go(ino, let_go).await;
         }
         Ok(())
     }
@@ -298,12 +299,12 @@ impl Locks {
                 let locks = self.clone();
                 tokio::spawn(async move {
                     locks.flush_at_last(ino).await;
-                    locks.let_go(ino, let_go).await;
+                    drop(locks.let_go(ino, let_go).await);
                 });
+                flushed
             }
-            _ => self.let_go(ino, let_go).await,
+            _ => flushed.and(self.let_go(ino, let_go).await),
         }
-        flushed
     }
 
     /// Goes on with locks that the mount before this one had.
@@ -359,8 +360,13 @@ impl Locks {
         }
     }
 
-    /// Lets go of locks, here and in the row. It is done whoever waits for it.
-    async fn let_go(self: &Arc<Self>, ino: Ino, let_go: impl FnOnce(&LockTable) + Send + 'static) {
+    /// Lets go of locks, here and in the row. It is done whoever waits for it. `Fenced` where they were not this
+    /// mount's any more; what fails otherwise is said again.
+    async fn let_go(
+        self: &Arc<Self>,
+        ino: Ino,
+        let_go: impl FnOnce(&LockTable) + Send + 'static,
+    ) -> Result<()> {
         let (locks, node) = (self.clone(), self.nodes.get(ino));
         // At once, if nobody has the turn: who comes for the lock next is to find it free.
         let turn =
@@ -371,12 +377,17 @@ impl Locks {
                 None => locks.turn(ino).await,
             };
             let_go(&locks.table);
-            if let Err(error) = locks.say(ino, false).await {
-                tracing::debug!(%ino, %error, "that a lock was let go is said again");
-                locks.say_again(ino, Some(turn));
+            match locks.say(ino, false).await {
+                Err(error) if error.kind() == ErrorKind::Fenced => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%ino, %error, "that a lock was let go is said again");
+                    locks.say_again(ino, Some(turn));
+                }
+                Ok(()) => {}
             }
+            Ok(())
         });
-        drop(done.await);
+        done.await.unwrap_or(Ok(()))
     }
 
     /// Says in the row what the table has, which is no more than what was said before.

@@ -106,7 +106,7 @@ impl Snapshots {
         self.check_nodes().await?;
         if *flush {
             self.durability.flush_all().await?;
-            self.have_others_bring().await?;
+            self.have_all_brought().await?;
         }
         let still = self.holders.still().await;
         let row = self.meta.begin_snapshot(name, rule.as_deref()).await?;
@@ -136,13 +136,16 @@ impl Snapshots {
         }
     }
 
-    /// Has the other nodes bring what was closed there and only they have.
-    async fn have_others_bring(&self) -> Result<()> {
+    /// Has all nodes bring what was closed there and only they have. What they close from then on, of files that were
+    /// there, is in the volume in that order.
+    async fn have_all_brought(&self) -> Result<()> {
         let Some(leases) = self.meta.leases() else { return Ok(()) };
+        leases.hold_off();
         let kv = &**self.meta.kv();
         let there: Vec<_> =
             weir_meta::sessions::sessions(kv).await?.iter().map(|session| session.id).collect();
-        leases.have_all_brought(kv, &there).await
+        leases.have_all_brought(kv, &there).await?;
+        self.durability.bring_all().await
     }
 
     /// Refuses where a node runs another build: one that does not know what a kept state needs would change it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use weir_meta::kv::{Checkpoints, Commit, Followed, Key, Kv, Outcome, Version, Versioned};
+use weir_meta::kv::{Checkpoints, Coming, Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use weir_meta::{Guard, Meta};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -142,6 +142,10 @@ impl Kv for FencedKv {
 
     async fn commit(&self, commit: Commit) -> Result<Outcome> {
         self.watched(self.kv.commit(commit)).await
+    }
+
+    fn sync_comes(&self) -> Coming {
+        self.kv.sync_comes()
     }
 
     async fn sync(&self) -> Result<()> {

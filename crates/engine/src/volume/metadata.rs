@@ -11,7 +11,7 @@ use weir_meta::kv::{
     SlateReaderOptions, Version,
 };
 use weir_meta::sessions::{NodeRow, SessionId, join, take_alone};
-use weir_meta::{Guard, Meta, forget_holds};
+use weir_meta::{BehindKv, Guard, Meta, forget_holds};
 use weir_object::{Bucket, Component, ObjectStore, StripeSet, sealed};
 use weir_types::{
     ErrorCode, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat, VolumeId,
@@ -106,12 +106,16 @@ pub(crate) struct Opened {
 }
 
 /// The metadata, opened by one of several that change it.
-pub(crate) struct Joining(Arc<PostgresKv>);
+pub(crate) struct Joining {
+    kv: Arc<PostgresKv>,
+    /// Before it: what may wait until it is in the database.
+    pub(crate) behind: BehindKv,
+}
 
 impl Joining {
     /// What is read through this before it is joined.
     pub(crate) fn kv(&self) -> Arc<dyn Kv> {
-        self.0.clone()
+        Arc::new(self.behind.clone())
     }
 
     /// Joins the others, in the place of sessions that are dead.
@@ -121,8 +125,8 @@ impl Joining {
         node: &NodeRow,
         dead: &[SessionId],
     ) -> Result<Guard> {
-        let guard = join(&*self.0, id, node, dead).await?;
-        self.0.set_guard(Some((guard.key.clone(), guard.version)));
+        let guard = join(&*self.kv, id, node, dead).await?;
+        self.kv.set_guard(Some((guard.key.clone(), guard.version)));
         Ok(guard)
     }
 }
@@ -239,7 +243,8 @@ impl Metadata {
         };
         let kv = self.postgres(self.options(url, false)).await?;
         self.check_volume(&kv).await?;
-        Ok(Joining(kv))
+        let behind = BehindKv::new(kv.clone());
+        Ok(Joining { kv, behind })
     }
 
     async fn open_slate(

@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 
 fn request(kind: ActionKind, ino: Ino, max_bytes_per_s: Option<u64>) -> ActionRequest {
     let roots = vec![Root { ino, path: "file".to_owned() }];
-    ActionRequest { kind, roots, recursive: false, max_bytes_per_s }
+    ActionRequest { kind, roots, recursive: false, max_bytes_per_s, restore: None }
 }
 
 /// A file that is in the bucket.

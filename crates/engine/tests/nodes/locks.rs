@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_engine::testing::{World, create};
-use weir_engine::{Engine, Lock, LockOwner, LockSpace, MountOptions};
-use weir_types::Ino;
+use weir_engine::{Engine, Lock, LockOwner, LockSpace, MountOptions, NodesOptions, evict_node};
+use weir_types::{ErrorKind, Ino};
 
 const OWNERS: u64 = 3;
 const TURNS: usize = 60;
@@ -93,4 +93,35 @@ fn a_lock_that_nobody_keeps_is_free() {
         let granted = first.lock(file, whole(1, true), false).await.expect("locks");
         granted.expect("its session ended").keep();
     });
+}
+
+/// Only reads were done under the first of the locks, so no write could tell.
+#[test]
+fn who_was_shut_out_hears_at_the_unlock_that_the_lock_was_lost() {
+    for taken_since in [false, true] {
+        let (world, [first, second], ino) = two_nodes();
+        let file = (ino, LockSpace::Flock);
+        let options = NodesOptions {
+            url: world.options.url.clone(),
+            connector: world.options.connector.clone(),
+            metadata_url: None,
+        };
+        world.run(async {
+            let granted = second.lock(file, whole(1, false), false).await.expect("locks");
+            granted.expect("is free").keep();
+            let session = second.session().expect("is shared").to_string();
+            let now = weir_types::UnixTime::from_parts(0, 0);
+            evict_node(&options, &session, now).await.expect("evicts");
+            if taken_since {
+                let granted = first.lock(file, whole(2, true), true).await.expect("locks");
+                granted.expect("was waited for").keep();
+            }
+            let told = second.unlock(file, LockOwner(1), (0, u64::MAX)).await;
+            assert_eq!(told.expect_err("was lost").kind(), ErrorKind::Fenced, "{taken_since}");
+            second.unlock(file, LockOwner(1), (0, u64::MAX)).await.expect("holds nothing now");
+            if taken_since {
+                first.unlock(file, LockOwner(2), (0, u64::MAX)).await.expect("unlocks");
+            }
+        });
+    }
 }

@@ -24,7 +24,13 @@ impl Tree {
 
     fn request(&self, max_bytes_per_s: Option<u64>) -> ActionRequest {
         let roots = vec![Root { ino: self.root, path: "tree".to_owned() }];
-        ActionRequest { kind: ActionKind::Hydrate, roots, recursive: true, max_bytes_per_s }
+        ActionRequest {
+            kind: ActionKind::Hydrate,
+            roots,
+            recursive: true,
+            max_bytes_per_s,
+            restore: None,
+        }
     }
 
     /// Bytes of it that are here.

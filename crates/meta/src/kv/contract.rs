@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_types::Result;
 
+use super::comers::Coming;
 use super::follow::leads_to;
 
 /// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
@@ -135,6 +136,12 @@ pub trait Kv: Send + Sync + 'static {
     /// What keeps states of the whole map for later, where the engine can.
     fn checkpoints(&self) -> Option<&dyn Checkpoints> {
         None
+    }
+
+    /// Says that a sync will be asked for as soon as what goes before it is where it should be, which takes about as long
+    /// as a request to the bucket; dropped once that is so. Others who sync at that moment may wait a little for it.
+    fn sync_comes(&self) -> Coming {
+        Coming::default()
     }
 
     /// Returns when all that was applied before this call is durable in the bucket or server.

@@ -48,9 +48,11 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use slatedb::config::{CheckpointOptions, CheckpointScope, CloseOptions, FlushType};
 use slatedb::{Db, DbStatus};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
+use super::comers::{Comers, Coming};
 use super::contract::{
     CheckpointId, Checkpoints, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
 };
@@ -71,6 +73,10 @@ pub use reader::SlateReader;
 /// Keys of one read up to which they are kept: hot rows come in few, pages of a listing in many.
 const KEEP_KEYS: usize = 16;
 
+/// Which part of the cache is for single rows; the rest is for SlateDB's blocks. A row of its own is found some ten
+/// times as fast, and takes more room.
+const ROWS_OF_CACHE: u64 = 4;
+
 /// A [`Kv`] in SlateDB: the one writer of its database.
 pub struct SlateKv {
     shared: Arc<SlateState>,
@@ -82,6 +88,7 @@ pub struct SlateKv {
     unlogged: AtomicU64,
     /// Held by whoever flushes; those who wait for it are served by the next flush.
     flush: tokio::sync::Mutex<()>,
+    comers: Arc<Comers>,
     status: watch::Receiver<DbStatus>,
     kept: Kept,
     timeout: Duration,
@@ -106,7 +113,13 @@ impl SlateKv {
         let path = path.into();
         let timeout = options.timeout();
         let (store, denied) = watched(remembering(store, &path, options.look()));
-        let cache = block_cache(options.cache_bytes);
+        let rows_bytes = options.cache_bytes / ROWS_OF_CACHE;
+        let cache = block_cache(options.cache_bytes - rows_bytes);
+        let kept_bytes = match cfg!(test) {
+            // So that letting go is tested as well.
+            true => 8 << 10,
+            false => usize::try_from(rows_bytes).unwrap_or(usize::MAX),
+        };
         let kept = Kept { store: store.clone(), path: path.clone(), cache: cache.clone(), timeout };
         let open = async {
             if !options.create {
@@ -123,7 +136,7 @@ impl SlateKv {
         let open = unless_denied(denied, "open the metadata", open);
         let db = bounded(timeout, "open the metadata", open).await?;
         let status = db.subscribe();
-        let recent = RwLock::new(Recent::over(status.borrow().durable_seq));
+        let recent = RwLock::new(Recent::over(status.borrow().durable_seq, kept_bytes));
         let shared = Arc::new(SlateState { db, recent, failed: OnceLock::new() });
         Ok(SlateKv {
             feeder: Feeder::start(shared.clone()),
@@ -132,6 +145,7 @@ impl SlateKv {
             writer: Mutex::default(),
             unlogged: AtomicU64::new(0),
             flush: tokio::sync::Mutex::default(),
+            comers: Arc::default(),
             status,
             kept,
             timeout,
@@ -266,7 +280,14 @@ impl SlateKv {
         if self.durable() >= target {
             return self.alive(WHAT);
         }
-        self.shared.db.flush().await.map_err(|error| from_slate(WHAT, error))
+        if self.comers.gather().await {
+            // What they committed goes along.
+            self.feeder.reached(self.applied(), &self.shared).await?;
+        }
+        let began = Instant::now();
+        self.shared.db.flush().await.map_err(|error| from_slate(WHAT, error))?;
+        self.comers.flushed(began.elapsed());
+        Ok(())
     }
 
     /// An error if SlateDB has ended: whoever needs nothing of it must not miss that.
@@ -363,6 +384,10 @@ impl Kv for SlateKv {
                 return Ok(outcome);
             }
         }
+    }
+
+    fn sync_comes(&self) -> Coming {
+        self.comers.set_out()
     }
 
     async fn sync(&self) -> Result<()> {

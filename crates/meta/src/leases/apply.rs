@@ -15,6 +15,12 @@ use crate::op::{Tx, seen_inode};
 impl Leases {
     /// Commits, once nobody else has a lease on what it changes; `false`: a check did not hold.
     pub(crate) async fn apply(&self, kv: &dyn Kv, mut tx: Tx) -> Result<bool> {
+        if let Some(made) = self.try_defer(&mut tx)? {
+            return Ok(made);
+        }
+        if !self.settle_checked(&mut tx).await? {
+            return Ok(false);
+        }
         let inos: BTreeSet<Ino> = tx.changes().filter_map(|key| keys::leased_with(key)).collect();
         check_those_not_known(kv, &mut tx, &inos).await?;
         let lent = tx.lent().filter(|(ino, _)| inos.contains(ino));
@@ -23,10 +29,20 @@ impl Leases {
         for some in others.chunks(ASKED_AT_ONCE) {
             self.ask_back(kv, some, Patience::AMinute).await?;
         }
-        tx.lend_only(&inos, self.session)?;
-        let under_way = UnderWay::begin(self, &mut tx);
-        let made = tx.made_by(kv).await?;
-        Ok(under_way.ended(made))
+        let given_up = self.writes.lock().given_up(tx.whole());
+        tx.lend_only(&inos, self.session, &given_up)?;
+        let mut under_way = {
+            // What waits from now on rests on nothing that this changes.
+            let _turn = self.deferring.lock();
+            UnderWay::begin(self, &mut tx)
+        };
+        under_way.given_up = given_up;
+        let dirs: Vec<Ino> = tx.raised().filter_map(|key| keys::leased_with(key)).collect();
+        let made = under_way.ended(tx.made_by(kv).await?);
+        if made && self.behind.get().is_some() {
+            self.names_made_in(&dirs);
+        }
+        Ok(made)
     }
 }
 
@@ -55,8 +71,9 @@ pub(super) struct UnderWay<'a> {
     rows: Vec<(Key, Option<Bytes>)>,
     checked: Vec<Key>,
     born: Vec<Born>,
-    /// Files that the volume has all of once it is made.
+    /// Files that the volume has all of once it is made, and those of them of which nothing is kept.
     whole: Vec<Ino>,
+    given_up: Vec<Ino>,
     /// What became of it.
     known: bool,
 }
@@ -64,6 +81,7 @@ pub(super) struct UnderWay<'a> {
 /// An inode that it makes, with a lease.
 struct Born {
     ino: Ino,
+    is_dir: bool,
     writes: bool,
     rows: Vec<(Key, Bytes)>,
 }
@@ -71,11 +89,10 @@ struct Born {
 impl<'a> UnderWay<'a> {
     /// The commit is about to be sent.
     pub(super) fn begin(leases: &'a Leases, tx: &mut Tx) -> Self {
-        let has_room = || leases.writes.lock().has_room();
-        let may_write = leases.writes_behind.load(Ordering::Acquire) && has_room();
-        let lent = tx.lend_born(leases.session, may_write);
-        let mut born: Vec<_> =
-            lent.into_iter().map(|(ino, writes)| Born { ino, writes, rows: Vec::new() }).collect();
+        let lent = tx.lend_born(leases.session, leases.may_write()).into_iter();
+        let mut born: Vec<_> = lent
+            .map(|(ino, is_dir, writes)| Born { ino, is_dir, writes, rows: Vec::new() })
+            .collect();
         if !born.is_empty() {
             leases.had_any.store(true, Ordering::Release);
         }
@@ -96,7 +113,7 @@ impl<'a> UnderWay<'a> {
         born.iter().for_each(|born| state.begins_to_make(born.ino));
         drop(state);
         let (checked, whole) = (tx.checked().cloned().collect(), tx.whole().collect());
-        Self { leases, changes, rows, checked, born, whole, known: false }
+        Self { leases, changes, rows, checked, born, whole, given_up: Vec::new(), known: false }
     }
 
     /// It was made, with this version, or a check did not hold. Answers whether it was made.
@@ -111,7 +128,8 @@ impl<'a> UnderWay<'a> {
         let rows: Made =
             self.rows.drain(..).map(|(key, value)| (key, value.map(versioned))).collect();
         let born = std::mem::take(&mut self.born);
-        self.leases.begin_writes(born.iter().filter(|born| born.writes).map(|born| born.ino));
+        let writes = born.iter().filter(|born| born.writes);
+        self.leases.begin_writes(writes.map(|born| (born.ino, born.is_dir)));
         let mut asked = Vec::new();
         let mut state = self.leases.state.lock();
         state.ends_to_change(std::mem::take(&mut self.changes), &rows);
@@ -121,11 +139,11 @@ impl<'a> UnderWay<'a> {
                 asked.push(ino);
             }
         }
-        state.forget(&self.whole);
+        state.forget(&self.given_up);
         drop(state);
         let mut writes = self.leases.writes.lock();
         // Who asked while it was made was told that there is nothing, and so it must be.
-        writes.end(asked);
+        writes.end(asked.into_iter().map(|ino| (ino, true)));
         if !self.whole.is_empty() {
             writes.ended(self.whole.drain(..));
             self.leases.look.notify_one();

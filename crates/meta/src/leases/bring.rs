@@ -1,9 +1,10 @@
-//! Write leases: a file that was made here, and of which this node may have more than the volume.
+//! Write leases: a file of which this node may have more than the volume.
 //!
-//! Its row says so from the commit on that makes it. Whoever shares the volume and looks at such a row asks
-//! the writer first, as for any lease, and the writer gives it back once the volume has all of the file. So
-//! a close needs not wait for the bucket, and many files share one object. There are none but on new
-//! files, and each ends soon after the file is closed: what an object holds, it says for everybody.
+//! Its row says so, of one that is made here from the commit on that makes it. Whoever shares the volume and looks
+//! at such a row asks the writer first, as for any lease, and the writer gives it back once the volume has all of
+//! the file. So a close needs not wait for the bucket, nor a write behind the end, and many files share one object.
+//! Of a file that was there one is taken where this node waits for the bucket with it again and again, and nobody else
+//! has a lease on it. Each ends soon after the file is closed: what an object holds, it says for everybody.
 
 use std::sync::atomic::Ordering;
 
@@ -26,11 +27,12 @@ impl Leases {
         self.writes_behind.store(true, Ordering::Release);
     }
 
-    /// These were made. Before anything else of it is remembered: who asks from now on waits.
-    pub(super) fn begin_writes(&self, inos: impl Iterator<Item = Ino>) {
+    /// These were made, each with whether it is a directory. Before anything else of it is remembered: who asks
+    /// from now on waits.
+    pub(super) fn begin_writes(&self, inos: impl Iterator<Item = (Ino, bool)>) {
         let now_ms = self.now_ms();
         let mut writes = self.writes.lock();
-        inos.for_each(|ino| writes.begin(ino, now_ms));
+        inos.for_each(|(ino, is_dir)| writes.begin(ino, now_ms, is_dir));
     }
 
     /// Whether a file may be closed before the volume has all of it: others will ask. Not while this node
@@ -42,6 +44,21 @@ impl Leases {
     /// Whether the write lease on a file ends with the commit that brings the last of it.
     pub fn ends_when_whole(&self, ino: Ino) -> bool {
         self.writes.lock().of(ino) == Some(true)
+    }
+
+    /// A close of a file waited for the bucket, or a write behind its end did. Of one with which that happens again and
+    /// again a write lease is taken, soon.
+    pub fn waited_for_bucket(&self, ino: Ino) {
+        let now_ms = self.now_ms();
+        if self.may_write().files && self.writes.lock().waited(ino, now_ms) {
+            self.state.lock().wants_to_write(ino);
+            self.wanted.notify_one();
+        }
+    }
+
+    /// Takes no write leases on files that were there for a minute, as others do of which all files are asked for.
+    pub fn hold_off(&self) {
+        self.writes.lock().hold_off(self.now_ms());
     }
 
     /// Returns when somebody asks for write leases of this session, or soon after.
@@ -56,9 +73,11 @@ impl Leases {
         let before_ms = self.now_ms().saturating_sub(age_ms);
         let mut found = self.writes.lock().candidates(before_ms);
         found.retain(|(ino, why)| *why == EndOfWrites::Asked || is_ready(*ino, *why));
-        let due: Vec<Ino> = found.into_iter().map(|(ino, _)| ino).collect();
-        self.writes.lock().end(due.iter().copied());
-        due
+        // What is changed of them from now on waits for the database.
+        let _turn = self.deferring.lock();
+        let ends = found.iter().map(|(ino, why)| (*ino, *why == EndOfWrites::Along));
+        self.writes.lock().end(ends);
+        found.into_iter().map(|(ino, _)| ino).collect()
     }
 
     /// The volume has all of these files. One read and one commit for each 512 of those of which it was not
@@ -72,7 +91,9 @@ impl Leases {
             let mut tries = Tries::new("give write leases back");
             loop {
                 tries.next().await?;
-                if self.try_end(kv, some).await? {
+                let given_up = self.writes.lock().given_up(some.iter().copied());
+                let due: Vec<_> = some.iter().map(|ino| (*ino, given_up.contains(ino))).collect();
+                if self.try_end(kv, &due).await? {
                     break;
                 }
             }
@@ -81,23 +102,30 @@ impl Leases {
         Ok(())
     }
 
-    async fn try_end(&self, kv: &dyn Kv, inos: &[Ino]) -> Result<bool> {
-        let keys: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
+    /// Ends write leases of which the database has all; `false`: something changed meanwhile. Those that are given up
+    /// are none for reading either. One read and one commit.
+    pub(super) async fn try_end(&self, kv: &dyn Kv, due: &[(Ino, bool)]) -> Result<bool> {
+        let keys: Vec<_> = due.iter().map(|(ino, _)| keys::inode(*ino)).collect();
         let mut commit = Commit::default();
-        for (key, found) in keys.iter().zip(kv.get_many(&keys).await?) {
+        for ((key, found), (_, given_up)) in keys.iter().zip(kv.get_many(&keys).await?).zip(due) {
             let ours = found.filter(|found| writer_of(&found.value) == Some(self.session));
             if let Some(found) = ours {
+                let reads: &[_] = if *given_up { &[] } else { &[self.session] };
                 commit.checks.push(Check::Version(key.clone(), found.version));
-                commit.puts.push((key.clone(), lend(&found.value, &[])));
+                commit.puts.push((key.clone(), lend(&found.value, reads)));
             }
         }
-        self.state.lock().forget(inos);
-        if let Outcome::Conflict = kv.commit(commit).await? {
-            return Ok(false);
+        let given_up: Vec<_> = due.iter().filter(|(_, up)| *up).map(|(ino, _)| *ino).collect();
+        self.state.lock().forget(&given_up);
+        let made = matches!(kv.commit(commit).await?, Outcome::Applied(_));
+        let mut state = self.state.lock();
+        state.forget(&given_up);
+        state.forget_rows(&keys);
+        drop(state);
+        if made {
+            self.writes.lock().ended(due.iter().map(|(ino, _)| *ino));
         }
-        self.state.lock().forget(inos);
-        self.writes.lock().ended(inos.iter().copied());
-        Ok(true)
+        Ok(made)
     }
 
     /// Has others bring what they have more of the files in these rows than the volume. Answers whether
@@ -118,6 +146,9 @@ impl Leases {
         if waiting.is_empty() {
             return Ok(false);
         }
+        // A file of two names is listed twice.
+        waiting.sort_unstable();
+        waiting.dedup();
         {
             let writes = self.writes.lock();
             waiting.retain(|(ino, version, _)| !writes.was_brought(*ino, *version));

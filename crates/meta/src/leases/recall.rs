@@ -117,20 +117,28 @@ impl Leases {
         let mut rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
         let asked = rows.len();
         {
+            let _turn = self.deferring.lock();
             let mut writes = self.writes.lock();
+            let now_ms = self.now_ms();
             let mut first = |key: &Key, row: &Versioned| {
-                keys::parse_recall(key).is_some_and(|ino| writes.asked_for(ino, row.version))
+                keys::parse_recall(key)
+                    .is_some_and(|ino| writes.asked_for(ino, row.version, now_ms))
             };
             rows.retain(|(key, row)| !first(key, row));
         }
         if rows.len() < asked {
             self.bring.notify_one();
+            self.end_dirs.notify_one();
         }
         let inos: Vec<Ino> = rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
         if inos.is_empty() {
             return Ok(asked);
         }
-        self.state.lock().asked_back(&inos, self.now_ms());
+        {
+            let _turn = self.deferring.lock();
+            self.state.lock().asked_back(&inos, self.now_ms());
+        }
+        self.drain().await?;
         let mut commit = Commit::default();
         for (key, found) in rows {
             commit.checks.push(Check::Version(key.clone(), found.version));

@@ -1,6 +1,8 @@
 //! What a session remembers under its leases, and on what it wants some.
 
 mod held;
+mod pause;
+mod room;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,12 +10,12 @@ use std::collections::hash_map::Entry;
 use weir_types::Ino;
 
 use crate::keys;
-use crate::kv::{Key, Versioned};
+use crate::kv::{Key, Version, Versioned};
 use held::{Held, Whole};
+pub(super) use pause::Pause;
 
-/// Most leases. When there would be more all are forgotten: those that matter are soon taken again.
-const LEASES_MAX: usize = 1 << 17;
-/// Most rows that are remembered: some 100 MB of what they mostly are. All are forgotten when there would be more.
+/// Most rows that are remembered: some 100 MB of what they mostly are. When there would be more,
+/// half of the leases are forgotten, or all rows.
 const ROWS_MAX: usize = 1 << 19;
 /// Most inodes of which it is known how often they were looked at.
 const LOOKS_MAX: usize = 1 << 16;
@@ -21,16 +23,15 @@ const LOOKS_MAX: usize = 1 << 16;
 /// After so many names that were not there the list of a directory is read.
 const MISSES: u32 = 8;
 
+/// After so many names that were made in it a directory is worth a write lease.
+const NAMES: u32 = 4;
+
 /// A second look counts this much after the first one: one operation of a program looks several times.
 const LOOK_AGAIN_MS: u64 = 50;
 /// And not later than this.
 const LOOK_LATE_MS: u64 = 300_000;
 /// No lease is taken for this long on what was changed here.
 const CHANGED_MS: u64 = 1_000;
-/// Nor on what was asked back, twice as long each time.
-const ASKED_BACK_MS: u64 = 5_000;
-/// How often that doubles.
-const DOUBLES_MAX: u32 = 6;
 
 /// A moment, in changes of what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,8 @@ pub(super) struct Remembered {
     wanted: Vec<Ino>,
     /// Directories whose lists are to be read.
     lists: Vec<Ino>,
+    /// What to take write leases on, each with whether it is a directory.
+    to_write: Vec<(Ino, bool)>,
     now: u64,
     rows: usize,
 }
@@ -91,7 +94,7 @@ struct Taking {
 struct Looks {
     first_ms: Option<u64>,
     not_before_ms: u64,
-    asked_back: u32,
+    pause: Pause,
 }
 
 impl Remembered {
@@ -99,9 +102,41 @@ impl Remembered {
         self.held.len()
     }
 
-    #[cfg(test)]
+    /// Whether there is a lease on it.
     pub(super) fn has(&self, ino: Ino) -> bool {
         self.held.contains_key(&ino)
+    }
+
+    /// A name was made in a directory by a commit that was waited for. Answers whether that is worth a write lease.
+    pub(super) fn name_made_in(&mut self, dir: Ino, now_ms: u64) -> bool {
+        let looks = self.looks.get(&dir).copied().unwrap_or_default();
+        let Some(held) = self.held.get_mut(&dir) else { return false };
+        held.made += 1;
+        if held.made % NAMES != 0 || now_ms < looks.not_before_ms {
+            return false;
+        }
+        if !held.whole.entries {
+            self.lists.push(dir);
+        }
+        self.to_write.push((dir, true));
+        true
+    }
+
+    /// A file is worth a write lease, for which it takes one for reading, too.
+    pub(super) fn wants_to_write(&mut self, ino: Ino) {
+        if !self.held.contains_key(&ino) && !self.taking.contains_key(&ino) {
+            self.make_room();
+            self.taking.insert(ino, Taking::default());
+            self.wanted.push(ino);
+        }
+        self.to_write.push((ino, false));
+    }
+
+    /// Directories to take write leases on.
+    pub(super) fn take_to_write(&mut self) -> Vec<(Ino, bool)> {
+        self.to_write.sort_unstable();
+        self.to_write.dedup();
+        std::mem::take(&mut self.to_write)
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -113,11 +148,30 @@ impl Remembered {
         keys.iter().map(|key| self.row(key)).collect()
     }
 
+    /// Whether what is checked is so, as far as it is remembered; `None`: not all of it is.
+    pub(super) fn holds_all<'a>(
+        &self,
+        mut checks: impl Iterator<Item = (&'a Key, Option<Version>)>,
+    ) -> Option<bool> {
+        checks.try_fold(true, |holds, (key, wanted)| {
+            let is = self.row(key)?.map(|row| row.version);
+            Some(holds && is == wanted)
+        })
+    }
+
+    /// A value that was put under one version is in the database under another one.
+    pub(super) fn settled(&mut self, key: &Key, was: Version, is: Version) {
+        let held = keys::leased_with(key).and_then(|ino| self.held.get_mut(&ino));
+        let row = held.and_then(|held| held.rows.get_mut(key)?.as_mut());
+        row.filter(|row| row.version == was).into_iter().for_each(|row| row.version = is);
+    }
+
     fn row(&self, key: &Key) -> Option<Option<Versioned>> {
         let held = self.held.get(&keys::leased_with(key)?)?;
         if self.changing.contains_key(key) {
             return None;
         }
+        held.used.set(self.now);
         held.row(key)
     }
 
@@ -145,6 +199,9 @@ impl Remembered {
     fn remember(&mut self, ino: Ino, key: &Key, found: Option<Versioned>) {
         let Some(held) = self.held.get_mut(&ino) else { return };
         self.rows += usize::from(held.remember(key, found));
+        if self.rows > ROWS_MAX {
+            self.forget_idle();
+        }
         if self.rows > ROWS_MAX {
             for held in self.held.values_mut() {
                 held.rows.clear();
@@ -185,7 +242,7 @@ impl Remembered {
                 false => self.changed(ino, &change, made),
             };
             if !known && let Some(held) = self.held.get_mut(&ino) {
-                held.whole.lacks(&change.key);
+                held.lacks(&change.key);
             }
         }
     }
@@ -272,7 +329,7 @@ impl Remembered {
         if is_changing || held.changed_since(began.0, is_its) {
             return;
         }
-        held.whole.entries = true;
+        held.has_list();
         for (key, row) in rows {
             self.remember(dir, &key, Some(row));
         }
@@ -283,7 +340,7 @@ impl Remembered {
         for key in keys {
             self.changes(key);
             let held = keys::leased_with(key).and_then(|ino| self.held.get_mut(&ino));
-            held.into_iter().for_each(|held| held.whole.lacks(key));
+            held.into_iter().for_each(|held| held.lacks(key));
         }
     }
 
@@ -306,8 +363,7 @@ impl Remembered {
         for ino in inos {
             let looks = self.looks(*ino);
             looks.first_ms = None;
-            looks.not_before_ms = now_ms + (ASKED_BACK_MS << looks.asked_back);
-            looks.asked_back = (looks.asked_back + 1).min(DOUBLES_MAX);
+            looks.not_before_ms = looks.pause.asked(now_ms);
         }
     }
 
@@ -333,13 +389,6 @@ impl Remembered {
                 looks.first_ms = Some(now_ms);
                 false
             }
-        }
-    }
-
-    fn make_room(&mut self) {
-        if self.held.len() + self.taking.len() >= LEASES_MAX {
-            self.held.clear();
-            (self.rows, self.now) = (0, self.now + 1);
         }
     }
 
@@ -405,7 +454,9 @@ impl Remembered {
     /// Nobody asked for anything back.
     #[cfg(test)]
     pub(super) fn forgive(&mut self) {
-        self.looks.values_mut().for_each(|looks| (looks.not_before_ms, looks.asked_back) = (0, 0));
+        self.looks
+            .values_mut()
+            .for_each(|looks| (looks.not_before_ms, looks.pause) = (0, Pause::default()));
     }
 }
 

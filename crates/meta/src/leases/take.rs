@@ -9,7 +9,7 @@ use weir_types::{Ino, Result};
 
 use super::Leases;
 use super::remembered::Stamp;
-use crate::codec::{lend, lent_to, writer_of};
+use crate::codec::{lend, lend_to_writer, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -22,6 +22,8 @@ const LIST_MAX: usize = 4_096;
 const GATHER: Duration = Duration::from_millis(5);
 /// Sessions that may have a lease on one inode.
 const HOLDERS_MAX: usize = 64;
+/// Tries to take write leases: what makes them worth one changes their rows meanwhile.
+const TO_WRITE_TRIES: usize = 4;
 
 impl Leases {
     /// Takes leases on what is looked at again and again: one read and one commit for up to 64 of them. And reads
@@ -36,6 +38,11 @@ impl Leases {
                     break;
                 }
                 self.take(kv, &inos).await;
+            }
+            let to_write = self.state.lock().take_to_write();
+            for some in to_write.chunks(AT_ONCE) {
+                // Without them names are made one by one, and closes wait for the bucket.
+                let _ = self.take_to_write(kv, some).await;
             }
             self.read_lists(kv).await;
         }
@@ -65,7 +72,7 @@ impl Leases {
         self.had_any.store(true, Ordering::Release);
         // Without them all goes on, only slower.
         let mut taken = self.try_take(kv, inos).await.unwrap_or(Some(Vec::new()));
-        if taken.is_none() && inos.len() > 1 {
+        if taken.is_none() {
             let mut each = Vec::new();
             for ino in inos {
                 let one = self.try_take(kv, std::slice::from_ref(ino)).await;
@@ -87,9 +94,9 @@ impl Leases {
         let mut commit = Commit::default();
         let mut rows: Vec<(Ino, Bytes)> = Vec::with_capacity(inos.len());
         for ((ino, key), found) in inos.iter().zip(keys).zip(found) {
-            // Whoever writes it has it alone.
-            let found = found.filter(|found| writer_of(&found.value).is_none());
-            let Some(found) = found else { continue };
+            let Some(found) = found.filter(|found| self.is_to_be_had(*ino, found)) else {
+                continue;
+            };
             let Some(holders) = self.holders_with_us(kv, &found).await? else { continue };
             let row = lend(&found.value, &holders);
             commit.checks.push(Check::Version(key.clone(), found.version));
@@ -106,6 +113,16 @@ impl Leases {
                 Some(rows.into_iter().map(of).collect())
             }
         })
+    }
+
+    /// Whoever writes it has it alone, as long as it is known here who that is, or there may be more to come.
+    fn is_to_be_had(&self, ino: Ino, found: &Versioned) -> bool {
+        let writes = self.writes.lock();
+        match writer_of(&found.value) {
+            None => true,
+            Some(writer) if self.is_ours(writer) => writes.of(ino).is_none(),
+            Some(_) => writes.was_brought(ino, found.version),
+        }
     }
 
     /// Who has a lease on an inode once this session has one; `None`: too many have. One read, where it
@@ -127,5 +144,52 @@ impl Leases {
         }
         holders.push(self.session);
         Ok(Some(holders))
+    }
+
+    /// Takes write leases on directories in which this node makes names, and on files that it writes again and again,
+    /// where it has a lease and nobody else has. One read and one commit, four of each at most.
+    async fn take_to_write(&self, kv: &dyn Kv, inos: &[(Ino, bool)]) -> Result<()> {
+        for _ in 0..TO_WRITE_TRIES {
+            if self.try_take_to_write(kv, inos).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_take_to_write(&self, kv: &dyn Kv, inos: &[(Ino, bool)]) -> Result<bool> {
+        let may = self.may_write();
+        let inos: Vec<_> = inos
+            .iter()
+            .filter(|(_, is_dir)| if *is_dir { may.directories } else { may.files })
+            .collect();
+        let keys: Vec<_> = inos.iter().map(|(ino, _)| keys::inode(*ino)).collect();
+        let found = kv.get_many(&keys).await?;
+        let mut commit = Commit::default();
+        let mut rows = Vec::new();
+        for ((of, key), found) in inos.into_iter().zip(keys).zip(found) {
+            let alone = found.filter(|found| {
+                writer_of(&found.value).is_none() && lent_to(&found.value) == [self.session]
+            });
+            let Some(found) = alone else { continue };
+            commit.checks.push(Check::Version(key.clone(), found.version));
+            commit.puts.push((key.clone(), lend_to_writer(&found.value, self.session)));
+            rows.push((*of, key));
+        }
+        if rows.is_empty() {
+            return Ok(true);
+        }
+        let made = matches!(kv.commit(commit).await?, Outcome::Applied(_));
+        let _turn = self.deferring.lock();
+        let now_ms = self.now_ms();
+        let (mut state, mut writes) = (self.state.lock(), self.writes.lock());
+        for ((ino, is_dir), key) in rows {
+            state.forget_rows(&[key]);
+            // Who asked meanwhile was told that there is nothing, and so it must be.
+            if made && state.has(ino) && (is_dir || !writes.holds_off(now_ms)) {
+                writes.begin(ino, now_ms, is_dir);
+            }
+        }
+        Ok(made)
     }
 }

@@ -1,5 +1,6 @@
 //! Nodes over one map in memory, whose answers are late by chance.
 
+mod defer;
 mod writes;
 
 use std::sync::Arc;
@@ -27,9 +28,13 @@ const LOOKS: u32 = 500;
 struct Slow {
     kv: Arc<MemoryKv>,
     reads: AtomicU64,
+    commits: AtomicU64,
     dice: Option<Mutex<StdRng>>,
     /// Commits are made, and nobody is told.
     lose_answers: AtomicBool,
+    /// Commits are on their way, and nobody is told.
+    is_slow: AtomicBool,
+    on_its_way: Mutex<Vec<Commit>>,
 }
 
 impl Slow {
@@ -37,8 +42,11 @@ impl Slow {
         Arc::new(Self {
             kv: kv.clone(),
             reads: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
             dice: seed.map(|seed| Mutex::new(StdRng::seed_from_u64(seed))),
             lose_answers: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            on_its_way: Mutex::default(),
         })
     }
 
@@ -79,6 +87,11 @@ impl Kv for Slow {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        if self.is_slow.load(Ordering::Relaxed) {
+            self.on_its_way.lock().push(commit);
+            return Err(FsError::new(ErrorKind::Retry, "nobody knows"));
+        }
         self.late().await;
         let outcome = self.kv.commit(commit).await;
         self.late().await;
@@ -105,6 +118,8 @@ impl Kv for Slow {
 struct Node {
     meta: Arc<Meta>,
     kv: Arc<Slow>,
+    /// Before it.
+    behind: BehindKv,
     leases: Arc<Leases>,
     tasks: JoinSet<()>,
 }
@@ -118,16 +133,18 @@ impl Node {
         join(&*kv, SessionId(id), &row, &[]).await.unwrap();
         let began = Instant::now();
         let leases = Arc::new(Leases::new(SessionId(id), Arc::new(move || began.elapsed())));
-        let meta = Meta::open(kv.clone(), clock()).await.unwrap();
+        let behind = BehindKv::new(kv.clone());
+        let meta = Meta::open(Arc::new(behind.clone()), clock()).await.unwrap();
         meta.set_shared();
         meta.set_leases(leases.clone());
         leases.beat_begins();
         leases.beat_answered();
         let mut tasks = JoinSet::new();
-        let (of_take, of_give) = ((leases.clone(), kv.clone()), (leases.clone(), kv.clone()));
+        let before: Arc<dyn Kv> = meta.kv().clone();
+        let (of_take, of_give) = ((leases.clone(), before.clone()), (leases.clone(), before));
         tasks.spawn(async move { of_take.0.take_loop(&*of_take.1).await });
         tasks.spawn(async move { of_give.0.give_back_loop(&*of_give.1).await });
-        Self { meta: Arc::new(meta), kv, leases, tasks }
+        Self { meta: Arc::new(meta), kv, behind, leases, tasks }
     }
 
     /// Looks at a name until there are leases on it and its directory.
@@ -151,6 +168,7 @@ impl Node {
     /// Leases may be taken at once, whatever was asked back; and a beat was answered.
     fn forgive(&self) {
         self.leases.state.lock().forgive();
+        self.leases.writes.lock().forgive();
         self.leases.beat_begins();
         self.leases.beat_answered();
     }
@@ -355,6 +373,8 @@ async fn change(node: Arc<Meta>, (dir, at): (Ino, usize), said: Arc<Vec<Said>>, 
             let set = SetAttr { mtime: Some(UnixTime(time)), ..SetAttr::default() };
             node.setattr(made.ino, set).await.unwrap();
             said.mtime.store(time, Ordering::SeqCst);
+            // A write lease on a file that was there.
+            node.leases().into_iter().for_each(|leases| leases.waited_for_bucket(made.ino));
             sleep(Duration::from_millis(40)).await;
         }
         said.turns.fetch_add(1, Ordering::SeqCst);
@@ -395,6 +415,7 @@ async fn nobody_sees_what_was_before_a_change_that_returned() {
     for id in 0..3 {
         let mut node = Node::join(&kv, id + 1, Some(seed + id)).await;
         writes::bring_now_and_then(&mut node);
+        defer::ahead(&mut node, Duration::from_millis(20)).await;
         nodes.push(node);
     }
     let at = nodes[0].meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
@@ -413,6 +434,9 @@ async fn nobody_sees_what_was_before_a_change_that_returned() {
     }
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
+    }
+    for node in &nodes {
+        node.behind.drain().await.unwrap();
     }
     let counts: Vec<_> = nodes.iter().map(|node| node.leases.counts()).collect();
     eprintln!("{counts:?}");

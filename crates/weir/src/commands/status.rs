@@ -329,14 +329,18 @@ fn journal(journal: &JournalUsage) -> String {
 }
 
 fn remembered(leases: &LeaseStatus) -> String {
-    let LeaseStatus { held, writes, hits, taken, given_back, asked_back } = leases;
+    let LeaseStatus { held, writes, deferred, hits, taken, given_back, asked_back } = leases;
     let writes = match writes {
         0 => String::new(),
         writes => format!(", {writes} of them on files that only this node has all of"),
     };
+    let deferred = match deferred {
+        0 => String::new(),
+        deferred => format!("; {deferred} changes of names are not in the database yet"),
+    };
     format!(
         "{held}{writes}; {hits} reads were answered from memory; {taken} taken, {given_back} given back, \
-         {asked_back} of others asked for"
+         {asked_back} of others asked for{deferred}"
     )
 }
 

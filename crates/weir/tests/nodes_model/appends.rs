@@ -18,10 +18,14 @@ pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
     hold(made.is_done() || matches!(made.told, Told::Failed(libc::EEXIST)), "create", [&made])?;
     // Of a round with long ones the whole is some MiB, and records lie across the edges of MiBs.
     let is_long = rng.random_bool(0.5);
+    let busy = rng.random_range(0..nodes.actors());
+    let pause = if rng.random_bool(0.5) { 1 } else { 20 };
     let plans = (0..nodes.actors())
         .map(|actor| {
             let mut number = 0;
-            let count = rng.random_range(2..7);
+            // One who is alone with it for a while gets a write lease.
+            let count = if actor == busy { 12 } else { rng.random_range(2..7) };
+            let pause = if actor == busy { 1 } else { pause };
             (0..count)
                 .map(|_| {
                     let each = rng.random_range(1..6);
@@ -32,7 +36,7 @@ pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
                         0 => Op::Records(path),
                         _ => Op::Append { path, records, sync },
                     };
-                    (Duration::from_millis(rng.random_range(0..4)), op)
+                    (Duration::from_millis(rng.random_range(0..4) * pause), op)
                 })
                 .collect()
         })

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 
 use crate::nodes::{Held, Nodes};
 use crate::op::{Op, Way};
-use crate::registers::{Style, agree, check, pause, put};
+use crate::registers::{Style, agree, check, pause, put, read_by_all};
 
 /// The sizes of files, in words: such as are brought whole when they are opened, and a larger one.
 const WORDS: [u64; 3] = [16_500, 40_000, 140_000];
@@ -47,9 +47,7 @@ pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
         })
         .collect();
     calls.extend(nodes.run(plans)?);
-    let last: Vec<_> = (0..nodes.actors())
-        .map(|actor| nodes.must(actor, Op::Get(path.clone())))
-        .collect::<Held<_>>()?;
+    let last = read_by_all(nodes, &calls, &path)?;
     agree(&calls, &last, &path)?;
     calls.extend(last);
     check(&calls, &path, style)?;

@@ -43,8 +43,14 @@ impl Performer {
         let nothing = |()| Value::Nothing;
         match op {
             Op::Create(path) => create(root, path),
-            Op::Mkdir(path) => mkdirat(root, path, Mode::from(0o755)).map(nothing),
-            Op::Link(from, to) => linkat(root, from, root, to, AtFlags::empty()).map(nothing),
+            Op::Mkdir(path) => {
+                mkdirat(root, path, Mode::from(0o755))?;
+                sys::settle(root).map(nothing)
+            }
+            Op::Link(from, to) => {
+                linkat(root, from, root, to, AtFlags::empty())?;
+                sys::settle(root).map(nothing)
+            }
             Op::Rename(from, to, how) => {
                 let flags = match how {
                     How::Replace => RenameFlags::empty(),
@@ -75,14 +81,8 @@ impl Performer {
             Op::Write { path, tag, parts, sync } => {
                 write_parts(root, path, *tag, (parts, *sync)).map(nothing)
             }
-            Op::Truncate { path, words, open: true } => {
-                let file = open(root, path, OFlags::WRONLY)?;
-                ftruncate(&file, words * WORD)?;
-                sys::close(file).map(nothing)
-            }
-            Op::Truncate { path, words, open: false } => {
-                let root = root.as_fd().as_raw_fd();
-                sys::truncate(&format!("/proc/self/fd/{root}/{path}"), words * WORD).map(nothing)
+            Op::Truncate { path, words, open } => {
+                truncate(root, path, (words * WORD, *open)).map(nothing)
             }
             Op::PutMapped { path, tag, words } => {
                 put_mapped(root, path, &bytes_of(*tag, 0, *words))
@@ -131,6 +131,16 @@ impl Performer {
 
 pub(crate) fn open(root: impl AsFd, path: &str, flags: OFlags) -> Done<OwnedFd> {
     openat(root, path, flags | OFlags::CLOEXEC, Mode::from(0o644))
+}
+
+fn truncate(root: BorrowedFd<'_>, path: &str, (bytes, by_open): (u64, bool)) -> Done<()> {
+    if by_open {
+        let file = open(root, path, OFlags::WRONLY)?;
+        ftruncate(&file, bytes)?;
+        return sys::close(file);
+    }
+    sys::truncate(&format!("/proc/self/fd/{}/{path}", root.as_raw_fd()), bytes)?;
+    sys::settle(root)
 }
 
 fn create(root: BorrowedFd<'_>, path: &str) -> Done<Value> {

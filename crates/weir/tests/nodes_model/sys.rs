@@ -1,7 +1,7 @@
 //! Calls of the system that no library has as they are needed here: `close` that says whether it went
 //! well, locks of ranges, and one clock for all processes.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -34,14 +34,28 @@ fn last_error() -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Set where nodes are shut out in a run: what is only closed outlives no node that made the file.
+/// Set where nodes are shut out in a run: what is only closed, and names that are only made, outlive no node that made
+/// the file.
 const SYNC: &str = "WEIR_SYNC";
+
+fn syncs() -> bool {
+    static SYNCS: OnceLock<bool> = OnceLock::new();
+    *SYNCS.get_or_init(|| std::env::var_os(SYNC).is_some())
+}
+
+/// Has what was done to names below a directory be for good.
+pub(crate) fn settle(root: BorrowedFd<'_>) -> Result<(), Errno> {
+    use rustix::fs::{Mode, OFlags, fsync, openat};
+    if syncs() {
+        fsync(openat(root, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?)?;
+    }
+    Ok(())
+}
 
 /// Closes, and says whether what was written is where it belongs.
 #[allow(unsafe_code, reason = "libraries drop what `close` says")]
 pub(crate) fn close(file: OwnedFd) -> Result<(), Errno> {
-    static SYNCS: OnceLock<bool> = OnceLock::new();
-    if *SYNCS.get_or_init(|| std::env::var_os(SYNC).is_some()) {
+    if syncs() {
         rustix::fs::fsync(&file)?;
     }
     // SAFETY: the descriptor was owned here, and nobody uses it any more.

@@ -1,4 +1,4 @@
-//! Bringing what this node alone has of files that it made, so that their write leases end
+//! Bringing what this node alone has of files, so that their write leases end
 //! (`meta/src/leases/bring.rs`).
 
 use std::collections::{BTreeSet, HashSet};
@@ -31,6 +31,10 @@ impl Flusher {
     /// Ends the write leases of these files, whose closes wait for the bucket from now on: so what was closed
     /// before is what is flushed here. One whose bytes the tier's disk lost has no more to bring.
     async fn bring(self: &Arc<Self>, leases: &Leases, inos: &[Ino]) -> Result<()> {
+        for ino in inos {
+            // Who saw the lease appends here.
+            drop(self.nodes.get(*ino).append.lock().await);
+        }
         let flushed = self.flush_files(inos).await;
         let lost: BTreeSet<_> = self.tier.in_doubt().iter().map(|mirror| mirror.ino()).collect();
         let has_no_more = |ino: &Ino| lost.contains(ino) || !self.mirrors.is_unflushed(*ino);
@@ -49,17 +53,18 @@ impl Flusher {
         !self.nodes.has_writers(ino) && (why == EndOfWrites::Age || is_small())
     }
 
-    /// What is not under way already: small files together, and each large one by itself.
+    /// What is not under way already: small files together, and by itself each that is large or appended to now.
     fn batches(&self, due: Vec<Ino>, under_way: &Mutex<HashSet<Ino>>) -> Vec<Vec<Ino>> {
         let busy = under_way.lock().clone();
-        let is_large = |ino: &Ino| {
+        let may_take_long = |ino: &Ino| {
             let dirty = |mirror: Arc<Mirror>| mirror.dirty_bytes() > SMALL_BYTES_MAX;
             self.tier.find(*ino).is_some_and(dirty)
+                || self.nodes.get(*ino).append.try_lock().is_err()
         };
         let fresh = due.into_iter().filter(|ino| !busy.contains(ino));
-        let (large, small): (Vec<_>, Vec<_>) = fresh.partition(is_large);
-        let small = Some(small).filter(|small| !small.is_empty());
-        small.into_iter().chain(large.into_iter().map(|ino| vec![ino])).collect()
+        let (alone, together): (Vec<_>, Vec<_>) = fresh.partition(may_take_long);
+        let together = Some(together).filter(|together| !together.is_empty());
+        together.into_iter().chain(alone.into_iter().map(|ino| vec![ino])).collect()
     }
 
     async fn bring_and_rest(self: &Arc<Self>, leases: &Leases, inos: &[Ino]) {

@@ -12,6 +12,7 @@ use weir_types::{ByteRange, ErrorKind, Ino, Result, SegmentId};
 use super::waiting::Sent;
 use crate::data::flush::Flusher;
 use crate::data::flush::load::Part;
+use crate::data::nodes::Node;
 
 impl Flusher {
     /// Commits what waits for it. One try serves all who ask meanwhile: its error is theirs.
@@ -147,11 +148,14 @@ impl Flusher {
             mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
             ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
             replaced: None,
-            whole: !is_old && part.is_whole_file() && self.ends_when_whole(part.node.ino),
+            // In this order: what was written before a close that waited for nothing shows by now.
+            whole: !is_old && self.ends_when_whole(&part.node) && part.mirror.is_all(snapshot),
         }
     }
 
-    fn ends_when_whole(&self, ino: Ino) -> bool {
-        self.meta.leases().is_some_and(|leases| leases.ends_when_whole(ino))
+    /// Whether a write lease ends with the last of a file: nobody appends who saw that it does not end.
+    fn ends_when_whole(&self, node: &Node) -> bool {
+        let ends = self.meta.leases().is_some_and(|leases| leases.ends_when_whole(node.ino));
+        ends && node.append.try_lock().is_ok()
     }
 }

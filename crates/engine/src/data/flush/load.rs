@@ -74,12 +74,6 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether it has all bytes of the file, and nothing of it is left out.
-    pub(super) fn is_whole_file(&self) -> bool {
-        let Snapshot { ranges, size, complete, .. } = &self.snapshot;
-        *complete && matches!(ranges[..], [range] if range.start == 0 && range.end >= *size)
-    }
-
     /// It was sent and waits for its commit: others may flush the file meanwhile.
     pub(super) fn wait(&mut self) {
         if self.lock.take().is_some() {

@@ -123,13 +123,15 @@ impl Engine {
     }
 
     /// Returns when other nodes find what was written to a file here. Nothing, where they ask this one: a file
-    /// that was made here. Else one segment PUT and one commit, shared with all who ask at the same time.
+    /// with a write lease. Else one segment PUT and one commit, shared with all who ask at the same time.
     pub fn flush_for_others(&self, ino: Ino) -> Boxed<'_, Result<()>> {
         boxed(async move {
-            match self.others_wait_for(ino) {
-                true => self.data.flusher.flush_file(ino).await,
-                false => Ok(()),
+            if !self.others_wait_for(ino) {
+                return Ok(());
             }
+            self.data.flusher.flush_file(ino).await?;
+            self.data.meta.leases().into_iter().for_each(|leases| leases.waited_for_bucket(ino));
+            Ok(())
         })
     }
 

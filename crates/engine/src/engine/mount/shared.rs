@@ -21,6 +21,7 @@ use crate::volume::belongs::Note;
 use crate::volume::claim::{check_clean, claim_idle};
 use crate::volume::format::make_private;
 use crate::volume::metadata::{Joining, Metadata};
+use crate::volume::names_log::{self, NamesLog};
 use crate::volume::options::{AcceptLoss, MountOptions, MountReport};
 use crate::volume::together::Together;
 
@@ -55,8 +56,8 @@ pub(super) async fn mount_shared(
     let opened = open_tier(&options, &format)?;
     opened.tier.set_shared();
     let (guard, together, dead) = join(&options, &joining, &opened, &watched).await?;
-    let taken = take_up(&options, &opened, &watched.meta, &together).await;
-    let (set_aside, disks) = match taken {
+    let taken = take_up_all(&options, &opened, &watched.meta, &together).await;
+    let (names, set_aside, disks) = match taken {
         Ok(taken) => taken,
         Err(error) => {
             let _ = weir_meta::sessions::end(&**watched.meta.kv(), together.id()).await;
@@ -91,6 +92,10 @@ pub(super) async fn mount_shared(
     engine.inherit(&open).await?;
     engine.recover(Replay::default()).await?;
     end_those_before(&engine, &dead).await?;
+    let write_leases = engine.data.context.settings.write_leases;
+    if let Some(leases) = engine.data.meta.leases().filter(|_| write_leases) {
+        leases.defer_to(joining.behind, names).await?;
+    }
     engine.data.tier.confirm()?;
     engine.actions.load_claimed().await?;
     engine.disks.unused(&disks);
@@ -157,8 +162,11 @@ async fn join(
         build: env!("CARGO_PKG_VERSION").to_owned(),
         since: (options.clock.now)(),
     };
-    let guard = joining.join(id, &node, &[]).await?;
     let leases = Leases::new(id, Arc::new(boot_time)).in_place_of(&dead);
+    // To join is to beat.
+    leases.beat_begins();
+    let guard = joining.join(id, &node, &[]).await?;
+    leases.beat_answered();
     watched.meta.set_leases(Arc::new(leases));
     note_shared(&watched.meta).await?;
     let before = before.0.iter().filter_map(|id| u64::from_str_radix(id, 16).ok());
@@ -220,12 +228,24 @@ async fn note_shared_after(meta: &Meta, epoch: Option<u64>) -> Result<()> {
     }
 }
 
-/// Holds what an earlier mount left in the tier against the volume: what nobody else changed since goes on
-/// its way, what somebody did is set aside. Answers the disks, too, that it had, and has.
-async fn take_up(
+/// Has the volume get the names that an earlier mount had made, and what it had written. Answers the log of names, empty.
+async fn take_up_all(
     options: &MountOptions,
     opened: &OpenedTier,
     meta: &Meta,
+    together: &Together,
+) -> Result<(Arc<NamesLog>, Option<SetAside>, Vec<Ino>)> {
+    let (names, lost) = names_log::take_up(&opened.directory, &**meta.kv()).await?;
+    let (set_aside, disks) = take_up(options, opened, (meta, &lost), together).await?;
+    Ok((names, set_aside, disks))
+}
+
+/// Holds what an earlier mount left in the tier against the volume: what nobody else changed since goes on
+/// its way, what somebody did is set aside, and so is what is of files that are lost. Answers the disks, too, that it had, and has.
+async fn take_up(
+    options: &MountOptions,
+    opened: &OpenedTier,
+    (meta, lost): (&Meta, &[Ino]),
     together: &Together,
 ) -> Result<(Option<SetAside>, Vec<Ino>)> {
     // Before anything is compared: who takes one from now on is refused, and who took one before changed it.
@@ -237,7 +257,8 @@ async fn take_up(
     };
     let mounts = Note::read(&opened.directory)?.0;
     let doubtful = set_doubtful_aside(opened, &mounts, now)?;
-    let changed = changed_elsewhere(&opened.tier, meta).await?;
+    let mut changed = changed_elsewhere(&opened.tier, meta).await?;
+    changed.extend(lost.iter().filter_map(|ino| opened.tier.find(*ino)));
     let mut aside = None;
     if !changed.is_empty() {
         let cause = Cause {

@@ -9,7 +9,7 @@ use super::error::{Failed, code_of, failed};
 use super::node::Node;
 
 /// What makes version n of the tables of version n - 1, at place n - 1. Never changed once released.
-pub(super) const STEPS: [&[&str]; 4] = [
+pub(super) const STEPS: [&[&str]; 5] = [
     &[
         // Values: (key, 0, version, value). Counters: a row for each lane that counted, (key, lane,
         // version, count), and (key, -1, ...) for what was put as a value and then counted in.
@@ -39,6 +39,8 @@ pub(super) const STEPS: [&[&str]; 4] = [
          version bigint NOT NULL, value bytea, n bigint, PRIMARY KEY (key, shard, died))",
     ],
     // Write leases: older builds would not ask for what a node has not brought yet.
+    &[],
+    // Write leases on directories: the same of names.
     &[],
 ];
 

@@ -23,9 +23,8 @@ use crate::kv::entry::Entry;
 const KEPT_COMMITS: usize = if cfg!(test) { 48 } else { 4_096 };
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Rows of which no commit is kept: those that were looked up, and those of older commits. Some 10 MiB
-/// of them. Tests keep little, so that letting go is tested as well.
-const LOOKED_UP: usize = if cfg!(test) { 16 } else { 32_768 };
+/// What a row of which no commit is kept takes of memory beside its key and value: its place in the tables.
+const LOOKED_UP_ROW_BYTES: usize = 320;
 
 /// Longer values are read again.
 const LOOKED_UP_BYTES: usize = 4 << 10;
@@ -105,16 +104,20 @@ pub(super) struct Recent {
     fed: usize,
     fed_bytes: usize,
     unfed_bytes: usize,
-    /// Keys of rows that were looked up, in that order; a commit may have taken one over since.
-    looked_up: VecDeque<Bytes>,
+    /// Keys of rows that were looked up, in that order, with what each takes; a commit may have taken one over since.
+    looked_up: VecDeque<(Bytes, usize)>,
+    /// What these take together, and may take.
+    looked_up_bytes: usize,
+    looked_up_max: usize,
     applied: Version,
     evicted: Version,
 }
 
 impl Recent {
-    /// Nothing yet, over a database that holds all commits up to `version`.
-    pub(super) fn over(version: Version) -> Self {
-        Self { applied: version, evicted: version, ..Self::default() }
+    /// Nothing yet, over a database that holds all commits up to `version`. Of rows of which no commit
+    /// is kept it keeps so many bytes.
+    pub(super) fn over(version: Version, looked_up_max: usize) -> Self {
+        Self { applied: version, evicted: version, looked_up_max, ..Self::default() }
     }
 
     /// The newest commit.
@@ -166,18 +169,24 @@ impl Recent {
             Some(have) => (have.version, Some(Bytes::copy_from_slice(&have.value))),
             None => (0, None),
         };
+        let bytes = value.as_ref().map_or(0, Bytes::len);
         self.rows.insert(key.clone(), Row { version, value, looked_up: true });
-        self.remember(key);
+        self.remember(key, bytes);
     }
 
-    /// A row is as one that was looked up from now on. Lets go of the one that was first.
-    fn remember(&mut self, key: Bytes) {
-        self.looked_up.push_back(key);
-        if self.looked_up.len() > LOOKED_UP
-            && let Some(key) = self.looked_up.pop_front()
-            && self.rows.get(&key).is_some_and(|row| row.looked_up)
+    /// A row, with a value of so many bytes, is as one that was looked up from now on. Lets go of those
+    /// that were first.
+    fn remember(&mut self, key: Bytes, value_bytes: usize) {
+        let bytes = LOOKED_UP_ROW_BYTES + key.len() + value_bytes;
+        self.looked_up_bytes += bytes;
+        self.looked_up.push_back((key, bytes));
+        while self.looked_up_bytes > self.looked_up_max
+            && let Some((key, bytes)) = self.looked_up.pop_front()
         {
-            self.rows.remove(&key);
+            self.looked_up_bytes -= bytes;
+            if self.rows.get(&key).is_some_and(|row| row.looked_up) {
+                self.rows.remove(&key);
+            }
         }
     }
 
@@ -222,12 +231,13 @@ impl Recent {
                 continue;
             }
             self.committed.remove(key);
-            if row.value.as_ref().is_some_and(|value| value.len() > LOOKED_UP_BYTES) {
+            let bytes = row.value.as_ref().map_or(0, Bytes::len);
+            if bytes > LOOKED_UP_BYTES {
                 self.rows.remove(key);
             } else {
                 // SlateDB would tell the same.
                 row.looked_up = true;
-                self.remember(key.clone());
+                self.remember(key.clone(), bytes);
             }
         }
         self.fed -= 1;
@@ -263,6 +273,10 @@ impl Recent {
 mod tests {
     use super::*;
 
+    /// Rows that are kept, with keys of three letters and no values, and what they take.
+    const LOOKED_UP: usize = 16;
+    const BYTES: usize = LOOKED_UP * (LOOKED_UP_ROW_BYTES + 3);
+
     fn change(version: Version, puts: &[(&'static str, &'static str)], gone: &[&str]) -> Change {
         let puts = puts.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         let deletes = gone.iter().map(|key| Bytes::copy_from_slice(key.as_bytes())).collect();
@@ -279,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_was_committed_is_known_until_slate_has_it_and_much_else_came() {
-        let mut recent = Recent::over(7);
+        let mut recent = Recent::over(7, BYTES);
         recent.apply(change(8, &[("a", "1"), ("b", "1")], &[]));
         recent.apply(change(9, &[("a", "2")], &["b"]));
         let look = recent.look(&keys(&["a", "b", "c"]));
@@ -307,7 +321,7 @@ mod tests {
 
     #[test]
     fn large_commits_are_let_go_by_their_bytes() {
-        let mut recent = Recent::over(0);
+        let mut recent = Recent::over(0, BYTES);
         for version in 1..=40 {
             let puts = vec![("large".into(), Bytes::from(vec![0; 1 << 20]))];
             recent.apply(Change { version, puts, deletes: Vec::new() });
@@ -319,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_slate_counts_only_if_no_commit_can_have_come_between() {
-        let mut recent = Recent::over(5);
+        let mut recent = Recent::over(5, BYTES);
         let asked = recent.look(&keys(&["a", "b"])).at;
         recent.apply(change(6, &[("a", "new")], &[]));
         let told = vec![at(3, "old"), at(4, "old")];
@@ -333,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_was_looked_up_is_kept_until_a_commit_or_others_replace_it() {
-        let mut recent = Recent::over(5);
+        let mut recent = Recent::over(5, BYTES);
         recent.keep(5, &b"a".to_vec(), at(2, "1").as_ref());
         recent.keep(5, &b"none".to_vec(), None);
         assert_eq!(recent.look(&keys(&["a", "none"])).found, [Some(at(2, "1")), Some(None)]);
@@ -348,8 +362,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_with_long_values_are_fewer() {
+        let mut recent = Recent::over(0, 10 * LOOKED_UP_BYTES);
+        let long = Some(Versioned { version: 1, value: vec![0; LOOKED_UP_BYTES].into() });
+        for n in 0..100 {
+            recent.keep(1, &format!("k{n}").into_bytes(), long.as_ref());
+        }
+        assert!((8..10).contains(&recent.rows.len()), "{}", recent.rows.len());
+        assert!(recent.looked_up_bytes <= 10 * LOOKED_UP_BYTES);
+        assert_eq!(recent.rows.len(), recent.looked_up.len());
+    }
+
+    #[test]
     fn a_range_is_cut_at_the_limit_and_keeps_removals() {
-        let mut recent = Recent::over(0);
+        let mut recent = Recent::over(0, BYTES);
         recent.apply(change(1, &[("d/1", "1"), ("d/2", "1"), ("d/4", "1"), ("e", "1")], &["d/3"]));
         let names = |prefix: &str, after: Option<&str>, limit| {
             let found = recent.range(prefix.as_bytes(), after.map(str::as_bytes), limit);

@@ -40,8 +40,8 @@ fn a_lease_that_is_asked_back_while_it_is_taken_is_none() {
     let mut all = wanting();
     all.asked_back(&[INO], 100);
     assert!(!all.taken(INO, row(1)) && !all.has(INO));
-    assert!(!all.looked_at(INO, 4_000) && !all.looked_at(INO, 5_000), "not for a while");
-    assert!(!all.looked_at(INO, 5_200) && all.looked_at(INO, 5_300));
+    assert!(!all.looked_at(INO, 400) && !all.looked_at(INO, 500), "not for a while");
+    assert!(!all.looked_at(INO, 700) && all.looked_at(INO, 800));
     assert!(!all.taken(INO, None), "nothing was put");
 }
 
@@ -158,8 +158,15 @@ fn of_what_was_made_here_all_is_known_until_something_is_not() {
     // What became of it is not known.
     let change = all.begins_to_change(&[(entry(b"b"), false)], 100);
     all.ends_to_change(change, &Made::new());
-    assert_eq!((known(&all, b"b"), known(&all, b"c")), (None, None));
+    assert_eq!((known(&all, b"b"), known(&all, b"c")), (None, Some(vec![None])));
     assert_eq!(known(&all, b"a"), Some(vec![row(2)]));
+    all.learn(&[entry(b"b")], &[None], all.stamp());
+    assert_eq!(known(&all, b"b"), Some(vec![None]), "it was looked for");
+    // Of many it is not remembered which ones.
+    for n in 0..300 {
+        all.forget_rows(&[entry(format!("n{n}").as_bytes())]);
+    }
+    assert_eq!((known(&all, b"c"), known(&all, b"n299")), (None, None));
     // It was asked for while it was made.
     let mut all = Remembered::default();
     all.begins_to_make(INO);
@@ -214,4 +221,18 @@ fn of_a_directory_whose_list_was_read_it_is_known_what_is_not_there() {
     all.forget(&[INO]);
     all.learn_list(INO, Vec::new(), all.stamp());
     assert_eq!(known(&all, b"c"), None);
+}
+
+#[test]
+fn of_more_leases_than_there_may_be_those_in_use_stay() {
+    let mut all = leased();
+    for n in 0..2 * room::LEASES_MAX as u64 {
+        let one = Ino(1_000 + n);
+        all.begins_to_make(one);
+        assert!(all.ends_to_make(one, Some(vec![(keys::inode(one), row(1).unwrap())])));
+        assert_eq!(all.all(&[key()]), Some(vec![row(1)]), "{n}");
+    }
+    assert!(all.held() <= room::LEASES_MAX && all.held() > room::LEASES_MAX / 4);
+    assert!(all.has(Ino(1_000 + 2 * room::LEASES_MAX as u64 - 1)) && !all.has(Ino(1_000)));
+    assert_eq!(all.rows, all.held.values().map(|held| held.rows.len()).sum::<usize>());
 }

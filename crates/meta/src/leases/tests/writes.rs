@@ -92,6 +92,24 @@ async fn who_looks_at_a_file_that_another_node_made_finds_what_was_closed_there(
 }
 
 #[tokio::test]
+async fn a_file_of_two_names_and_a_directory_that_is_asked_for_twice_are_asked_for_once() {
+    let kv = volume().await;
+    let ((mut a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    defer::ahead(&mut a, Duration::from_secs(3_600)).await;
+    let own = dir(&a.meta, Ino::ROOT, "own").await;
+    let ino = a.made(&local, own, "x", 7).await;
+    a.meta.link(ino, own, b"y").await.unwrap();
+    let listed = b.meta.readdir_plus(own, 0, 100).await.unwrap();
+    let sizes: Vec<_> = listed.iter().map(|plus| (plus.inode.ino, plus.inode.size)).collect();
+    assert_eq!(sizes, [(ino, 7), (ino, 7)]);
+    let other = dir(&a.meta, Ino::ROOT, "other").await;
+    file(&a.meta, other, "x").await;
+    b.meta.rename(other, b"x", other, b"z", RenameMode::Replace).await.unwrap();
+    assert!(a.meta.lookup(other, b"z").await.is_ok());
+    assert_sound(&b.meta).await;
+}
+
+#[tokio::test]
 async fn a_write_lease_ends_with_the_commit_that_brings_all_of_the_file() {
     let kv = volume().await;
     let (a, _local) = writer(&kv, 1).await;
@@ -119,8 +137,90 @@ async fn a_write_lease_ends_with_the_commit_that_brings_all_of_the_file() {
     assert!(a.leases.ends_when_whole(ino) && !a.leases.spares_flush(ino));
     a.meta.commit_flush(flush(true)).await.unwrap();
     assert_eq!(a.leases.counts().writes, 0);
-    assert_eq!(crate::codec::lent_to(&row().await.value), []);
-    assert!(!a.has(ino));
+    // It goes on remembering the file.
+    let value = row().await.value;
+    assert_eq!(
+        (crate::codec::writer_of(&value), crate::codec::lent_to(&value)),
+        (None, vec![SessionId(1)])
+    );
+    let before = a.reads();
+    assert_eq!(a.meta.inode(ino).await.unwrap().mode & 0o777, 0o600);
+    assert!(a.has(ino) && a.reads() == before);
+}
+
+/// Waits until there is a write lease on a file.
+async fn until_spared(node: &Node, ino: Ino) {
+    for _ in 0..LOOKS {
+        if node.leases.spares_flush(ino) {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no write lease was taken: {:?}", node.leases.counts());
+}
+
+#[tokio::test]
+async fn a_file_that_was_there_gets_a_write_lease_where_one_node_waits_for_the_bucket_with_it() {
+    let kv = volume().await;
+    let ((a, local), (b, _)) = (writer(&kv, 1).await, writer(&kv, 2).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let ino = a.meta.lookup(at, b"f").await.unwrap().ino;
+    let waits = |node: &Node, times| (0..times).for_each(|_| node.leases.waited_for_bucket(ino));
+    waits(&a, 2);
+    sleep(Duration::from_millis(100)).await;
+    assert!(!a.leases.spares_flush(ino), "twice is not again and again");
+    waits(&a, 1);
+    until_spared(&a, ino).await;
+    // What it remembered is the row with its mark.
+    assert!(a.has(ino) && a.leases.counts().writes == 1);
+    local.lock().insert(ino, 7);
+    assert_eq!(b.meta.lookup(at, b"f").await.unwrap().size, 7);
+    assert!(!a.leases.spares_flush(ino), "somebody asked");
+    waits(&a, 9);
+    sleep(Duration::from_millis(200)).await;
+    assert!(!a.leases.spares_flush(ino), "and is left alone for a while");
+    // The other one may have it.
+    waits(&b, 3);
+    until_spared(&b, ino).await;
+    // Where all is asked for none is taken that would not be brought.
+    a.leases.have_all_brought(&*kv, &[SessionId(2)]).await.unwrap();
+    assert!(!b.leases.spares_flush(ino));
+    waits(&b, 9);
+    sleep(Duration::from_millis(200)).await;
+    assert!(!b.leases.spares_flush(ino), "a snapshot may be made");
+    b.forgive();
+    // Who has a lease for reading keeps it.
+    let g = file(&a.meta, at, "g").await;
+    a.leases.writes_due(0, |_, _| true);
+    a.leases.ends_of_writes(&**a.meta.kv(), &[g]).await.unwrap();
+    b.lease(at, b"g").await;
+    (0..9).for_each(|_| a.leases.waited_for_bucket(g));
+    sleep(Duration::from_millis(200)).await;
+    assert!(!a.leases.spares_flush(g) && b.has(g));
+    assert_sound(&b.meta).await;
+}
+
+#[tokio::test]
+async fn who_asks_while_a_write_lease_is_taken_has_what_there_is() {
+    for seed in 0..3 {
+        let kv = volume().await;
+        let ((a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, Some(seed)).await);
+        let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+        let ino = a.meta.lookup(at, b"f").await.unwrap().ino;
+        let mut size = 0;
+        for n in 1..20 {
+            a.forgive();
+            a.leases.waited_for_bucket(ino);
+            sleep(Duration::from_micros(100 * n)).await;
+            // As an append does.
+            match a.leases.spares_flush(ino) {
+                true => local.lock().insert(ino, n).map_or((), drop),
+                false => drop(a.meta.truncate(ino, n, UnixTime(1)).await.unwrap()),
+            }
+            size = n.max(size);
+            assert_eq!(b.meta.inode(ino).await.unwrap().size, size, "seed {seed}, {n}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -196,8 +196,13 @@ impl Told {
             ("leases", "Leases that this node has", leases.held),
             (
                 "leases_write",
-                "Files that were made here and are not whole in the volume yet",
+                "Files of which this node may have more than the volume",
                 leases.writes,
+            ),
+            (
+                "leases_deferred",
+                "Changes of names and attributes that the database does not have yet",
+                leases.deferred,
             ),
         ];
         for (name, help, value) in gauges {
@@ -263,12 +268,17 @@ impl Told {
     /// Of actions that have not ended, by kind.
     fn actions(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         type Column = (&'static str, &'static str, fn(&ActionView) -> u64);
-        let gauges: [Column; 5] = [
+        let gauges: [Column; 6] = [
             ("actions_running", "Actions that run or wait", |_| 1),
             ("actions_total_files", "Files of these actions", |action| action.files_total),
             ("actions_done_files", "Files of these that are done", |action| action.files_done),
             ("actions_total_bytes", "Bytes of these actions", |action| action.bytes_total),
             ("actions_done_bytes", "Bytes of these that are moved", |action| action.bytes_done),
+            (
+                "actions_archived_files",
+                "Files of these whose objects are being restored",
+                |action| action.archived.waiting,
+            ),
         ];
         for (name, help, value) in gauges {
             let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;

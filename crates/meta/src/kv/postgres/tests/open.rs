@@ -135,7 +135,7 @@ async fn newer_tables_are_refused_and_older_ones_changed_once() {
     futures::future::join_all(each).await;
     let newer = refused(options.clone()).await;
     assert_eq!(newer.kind(), ErrorKind::Unsupported, "{newer}");
-    assert!(newer.to_string().contains("version 5"), "{newer}");
+    assert!(newer.to_string().contains("version 6"), "{newer}");
     PostgresKv::remove(&options).await.unwrap();
     PostgresKv::remove(&options).await.unwrap();
     let gone = refused(PostgresOptions { create: false, ..options }).await;
