@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::{Leases, Patience};
-use crate::codec::encode;
+use crate::codec::{encode, lend, lent_to};
 use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -134,21 +134,45 @@ impl Leases {
         if inos.is_empty() {
             return Ok(asked);
         }
-        {
+        let along = {
             let _turn = self.deferring.lock();
-            self.state.lock().asked_back(&inos, self.now_ms());
-        }
+            let (mut state, writes) = (self.state.lock(), self.writes.lock());
+            state.asked_back(&inos, self.now_ms());
+            state.along(&inos, self.now_ms(), |ino| writes.of(ino).is_none())
+        };
         self.drain().await?;
         let mut commit = Commit::default();
         for (key, found) in rows {
             commit.checks.push(Check::Version(key.clone(), found.version));
             commit.deletes.push(key);
         }
+        if !along.is_empty() && self.gives_along(kv, commit.clone(), &along).await? {
+            self.counts.given_back.fetch_add((inos.len() + along.len()) as u64, Ordering::Relaxed);
+            return Ok(asked);
+        }
         // If somebody asked anew meanwhile, all of them are looked at again.
         if let Outcome::Applied(_) = kv.commit(commit).await? {
             self.counts.given_back.fetch_add(inos.len() as u64, Ordering::Relaxed);
         }
         Ok(asked)
+    }
+
+    /// Makes a commit that gives leases back, and has it say, too, that this session has none on these, whose rows are
+    /// so; `false`: something changed meanwhile. They are asked for one by one then.
+    async fn gives_along(
+        &self,
+        kv: &dyn Kv,
+        mut commit: Commit,
+        along: &[(Ino, Versioned)],
+    ) -> Result<bool> {
+        for (ino, found) in along {
+            let mut holders = lent_to(&found.value);
+            holders.retain(|one| *one != self.session);
+            let key = keys::inode(*ino);
+            commit.checks.push(Check::Version(key.clone(), found.version));
+            commit.puts.push((key, lend(&found.value, &holders)));
+        }
+        Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a session remembers under its leases, and on what it wants some.
 
+mod along;
 mod held;
 mod pause;
 mod room;
@@ -11,6 +12,7 @@ use weir_types::Ino;
 
 use crate::keys;
 use crate::kv::{Key, Version, Versioned};
+use along::Asking;
 use held::{Held, Whole};
 pub(super) use pause::Pause;
 
@@ -51,6 +53,7 @@ pub(super) struct Remembered {
     lists: Vec<Ino>,
     /// What to take write leases on, each with whether it is a directory.
     to_write: Vec<(Ino, bool)>,
+    asking: Asking,
     now: u64,
     rows: usize,
 }
