@@ -32,8 +32,8 @@ const NAMES: u32 = 4;
 const LOOK_AGAIN_MS: u64 = 50;
 /// And not later than this.
 const LOOK_LATE_MS: u64 = 300_000;
-/// No lease is taken for this long on what was changed here.
-const CHANGED_MS: u64 = 1_000;
+/// No lease is taken for this long on what was changed here: others may be about to change it, too.
+const CHANGED_MS: u64 = 100;
 
 /// A moment, in changes of what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
