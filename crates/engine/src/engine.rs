@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use weir_meta::locks::LockTable;
 use weir_meta::{Guard, Meta};
 use weir_object::{Meter, StripeSet};
-use weir_tier::Tier;
+use weir_tier::{SealedDirectory, Tier};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
 use crate::data::journal::Journal;
@@ -199,6 +199,12 @@ impl Engine {
     /// Where requests, bytes and latencies are counted.
     pub fn meter(&self) -> &Meter {
         &self.data.context.meter
+    }
+
+    /// The encrypted directories on local disks that it uses. The kernel forgets their keys when the last one who has
+    /// them lets them go: who keeps them until the engine is gone has no file of it in the way.
+    pub fn sealed_directories(&self) -> Vec<Arc<SealedDirectory>> {
+        self.data.tier.sealed().to_vec()
     }
 
     /// Flushes everything, makes it durable, and ends. Doors must have stopped. On an error (the

@@ -13,6 +13,6 @@ mod ring;
 mod secret;
 mod wrap;
 
-pub use ring::{Opener, Place, SEALED_MORE_BYTES, Sealer, VolumeKeys};
+pub use ring::{ClearKey, Opener, Place, SEALED_MORE_BYTES, Sealer, VolumeKeys};
 pub use secret::Secret;
 pub use wrap::{add, create, remove, rotate, unlock};

@@ -17,7 +17,7 @@ pub const SEALED_MORE_BYTES: usize = NONCE_LEN + TAG_BYTES;
 const PLAIN_AT: usize = NONCE_LEN;
 
 /// A key in clear; its memory is cleared when it goes.
-pub(crate) type ClearKey = Zeroizing<[u8; KEY_BYTES]>;
+pub type ClearKey = Zeroizing<[u8; KEY_BYTES]>;
 
 /// For what a key is used: each has keys of its own, which tell nothing of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,22 @@ impl VolumeKeys {
     /// Whether there are none: the volume is not encrypted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What may seal what this machine's disk has of the volume, in the place that `salt` names: of the newest key first.
+    pub fn disk_keys(&self, salt: u64) -> Vec<ClearKey> {
+        let derive = |from: &ClearKey| {
+            let extracted =
+                hkdf::Salt::new(hkdf::HKDF_SHA256, &salt.to_le_bytes()).extract(&from[..]);
+            let info: [&[u8]; 1] = [b"weir disk"];
+            let mut key = ClearKey::default();
+            let expanded = extracted.expand(&info, hkdf::HKDF_SHA256);
+            expanded
+                .and_then(|found| found.fill(&mut key[..]))
+                .expect("32 bytes are not too many for HKDF");
+            key
+        };
+        self.0.iter().rev().map(derive).collect()
     }
 
     /// What seals for a place; `None` where the volume is not encrypted.
@@ -219,6 +235,25 @@ mod tests {
                 assert_eq!(open(&keys, place, b"also", &bytes[..len]), None, "{len} bytes");
             }
         }
+    }
+
+    #[test]
+    fn each_place_on_a_disk_has_keys_of_its_own_by_the_newest_first() {
+        let (old, new) = (chance().expect("random"), chance().expect("random"));
+        let before = VolumeKeys::new(vec![old.clone()]);
+        let keys = VolumeKeys::new(vec![old, new]);
+        let (one, other) = (keys.disk_keys(1), keys.disk_keys(2));
+        assert_eq!(one.len(), 2);
+        assert_eq!(
+            one[1],
+            before.disk_keys(1)[0],
+            "what was made before a rotation opens after it"
+        );
+        assert_eq!(one, keys.disk_keys(1));
+        let all: std::collections::BTreeSet<_> =
+            one.iter().chain(&other).chain(keys.clear()).map(|key| **key).collect();
+        assert_eq!(all.len(), 6);
+        assert!(VolumeKeys::none().disk_keys(1).is_empty());
     }
 
     #[test]

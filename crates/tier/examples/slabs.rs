@@ -71,6 +71,7 @@ fn tier(directory: &Path) -> Tier {
         memory_bytes: 64 << 30,
         ask_space: DiskSpace::kernel(),
         inherited: Inherited::default(),
+        sealed: Vec::new(),
     };
     let (tier, _) = Tier::open(options).unwrap();
     tier.confirm().unwrap();

@@ -26,6 +26,7 @@ use crate::place::{check_directory, file_system_instance};
 use crate::private;
 use crate::record_log::RecordLog;
 use crate::recover::{Era, Recovered, Replay, remove_unknown};
+use crate::sealed::SealedDirectory;
 use crate::settled::{Moment, Settling};
 use crate::shared::TierState;
 use crate::space::{AskSpace, Asked};
@@ -64,6 +65,8 @@ pub struct TierOptions {
     pub ask_space: AskSpace,
     /// What the daemon had in whose place this one goes on, if there was one.
     pub inherited: Inherited,
+    /// Encrypted directories that it lies in, or what else must stay as long as this: they are closed behind it.
+    pub sealed: Vec<Arc<SealedDirectory>>,
 }
 
 /// What a daemon leaves to one that goes on in its place, beside what is on the disk.
@@ -298,6 +301,11 @@ impl Tier {
     /// Bytes that are not in the bucket yet.
     pub fn dirty_bytes(&self) -> u64 {
         self.shared.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The encrypted directories that it was opened with. Who goes on having them when all else is gone closes them.
+    pub fn sealed(&self) -> &[Arc<SealedDirectory>] {
+        &self.options.sealed
     }
 
     /// Where it lies.
@@ -548,7 +556,7 @@ fn remove_if_there(mirror: &Mirror) -> Result<()> {
 pub fn lock_directory(directory: &Path, held: &[Arc<File>]) -> Result<Arc<File>> {
     let path = directory.join("lock");
     let at = |e| FsError::local_io(format!("open {}", path.display()), e);
-    let file = private::options().write(true).truncate(false).open(&path).map_err(at)?;
+    let file = open_lock(&path).map_err(at)?;
     let same = |one: &File| {
         let (one, other) = (one.metadata()?, file.metadata()?);
         Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
@@ -558,6 +566,20 @@ pub fn lock_directory(directory: &Path, held: &[Arc<File>]) -> Result<Arc<File>>
             return Ok(lock.clone());
         }
     }
+    Ok(Arc::new(locked(file, directory)?))
+}
+
+fn open_lock(path: &Path) -> std::io::Result<File> {
+    private::options().write(true).truncate(false).open(path)
+}
+
+/// Makes a file, if it is not there, and locks it, for the use of a directory.
+pub(crate) fn lock_file(path: &Path, directory: &Path) -> Result<File> {
+    let file = open_lock(path);
+    locked(file.map_err(|e| FsError::local_io(format!("open {}", path.display()), e))?, directory)
+}
+
+fn locked(file: File, directory: &Path) -> Result<File> {
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         let text = format!(
             "{} is in use by another weir on this machine: unmount that one, or name another \
@@ -567,7 +589,7 @@ pub fn lock_directory(directory: &Path, held: &[Arc<File>]) -> Result<Arc<File>>
         let error = FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::TierInUse);
         error.with_source(std::io::Error::from(e))
     })?;
-    Ok(Arc::new(file))
+    Ok(file)
 }
 
 /// Where mirrors lie, in a directory for each lowest byte of an inode number.

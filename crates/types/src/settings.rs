@@ -102,6 +102,9 @@ pub struct Settings {
     /// before the database has them: other nodes that look for them have them brought first. Default true.
     /// With false each close waits for the bucket, and each name for the database.
     pub write_leases: bool,
+    /// Have the kernel encrypt the tier and the journal on their disks, by a key that is derived from the
+    /// volume's, which must be encrypted: ext4 and f2fs can. Default false. A tier that is encrypted stays so.
+    pub encrypt_tier: bool,
 }
 
 impl Default for Settings {
@@ -134,6 +137,7 @@ impl Default for Settings {
             peer_cache_bytes: Bytes::mib(128),
             peer_give_bytes_per_s: Bytes(0),
             write_leases: true,
+            encrypt_tier: false,
         }
     }
 }

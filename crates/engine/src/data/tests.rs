@@ -68,6 +68,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
         memory_bytes: settings.memory().tier_files,
         ask_space: Arc::new(move |_| Ok(space)),
         inherited: weir_tier::Inherited::default(),
+        sealed: Vec::new(),
     })
     .expect("a tier");
     let context = Context {

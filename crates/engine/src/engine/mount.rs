@@ -1,5 +1,6 @@
 //! Mounting: from a URL and a directory to a running engine, whatever the last mount left.
 
+mod sealed;
 mod shared;
 mod tier;
 mod watched;
@@ -45,7 +46,7 @@ async fn mount(options: MountOptions) -> Result<Engine> {
     let timeout_ms = options.settings.bucket_timeout_ms;
     let metadata = Metadata::of(&format, &buckets, instead, timeout_ms)?;
     let engine = if options.read_only {
-        let opened = open_tier(&options, &format)?;
+        let opened = open_tier(&options, &format, buckets.keys())?;
         mount_reader(options, format, buckets, opened, metadata).await?
     } else if options.shared {
         shared::mount_shared(options, format, buckets, metadata).await?
@@ -53,7 +54,7 @@ async fn mount(options: MountOptions) -> Result<Engine> {
         // First: whoever is refused leaves the tier as it is, which opening it may not.
         let claim = claim(&options, &buckets).await?;
         make_private(&format, &options.url).await?;
-        let opened = open_tier(&options, &format)?;
+        let opened = open_tier(&options, &format, buckets.keys())?;
         mount_writer(options, format, buckets, opened, (metadata, claim)).await?
     };
     // Where nodes share the volume each has some, as it joins.

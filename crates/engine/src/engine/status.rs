@@ -32,9 +32,12 @@ pub struct Status {
     /// Whether other nodes write the volume, too.
     #[serde(default)]
     pub shared: bool,
-    /// Whether what it has in its bucket is encrypted. The tier is not.
+    /// Whether what it has in its bucket is encrypted.
     #[serde(default)]
     pub encrypted: bool,
+    /// Whether what it has on this machine's disks is.
+    #[serde(default)]
+    pub encrypted_tier: bool,
     /// URLs of the volumes whose segments it shares, the oldest first.
     #[serde(default)]
     pub origins: Vec<String>,
@@ -206,6 +209,7 @@ impl Engine {
                 read_only: data.context.read_only,
                 shared: data.context.is_shared(),
                 encrypted: data.context.format.encryption.is_some(),
+                encrypted_tier: !data.tier.sealed().is_empty(),
                 origins: data
                     .context
                     .format

@@ -19,6 +19,7 @@ fn tier(directory: &Path) -> Tier {
         memory_bytes: 1 << 30,
         ask_space: DiskSpace::kernel(),
         inherited: crate::Inherited::default(),
+        sealed: Vec::new(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     };

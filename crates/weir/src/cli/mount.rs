@@ -81,6 +81,10 @@ pub(crate) struct EngineArgs {
     /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
+    /// Have the kernel encrypt the tier and the journal on their disks (ext4, f2fs), by a key that comes
+    /// from that of the volume, which must be encrypted
+    #[arg(long)]
+    pub(crate) encrypt_tier: bool,
     /// Where the metadata's database is reached, if not where `weir format` was told: databases move
     #[arg(long, value_name = "URL")]
     pub(crate) meta: Option<String>,

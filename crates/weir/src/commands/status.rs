@@ -207,7 +207,11 @@ fn limited(limit: &LimitStatus) -> String {
 fn of_volume(status: &weir_engine::Status) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     if status.encrypted {
-        rows.push(row(["encrypted", "what is in the bucket; not what is on this machine"]));
+        let what = match status.encrypted_tier {
+            true => "what is in the bucket, and the tier on its disk",
+            false => "what is in the bucket; not what is on this machine",
+        };
+        rows.push(row(["encrypted", what]));
     }
     if let Some(origin) = status.origins.last() {
         rows.push(row(["clone", &format!("shares segments with {origin}, which must stay")]));

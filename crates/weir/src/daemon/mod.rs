@@ -138,9 +138,12 @@ fn live(runtime: Runtime, shared: Arc<DaemonState>, mount: Option<FuseMount>) ->
     supervisor::ready(&shared);
     let ended = finish(&runtime, &shared, mount);
     let again = shared.again.load(Ordering::Acquire);
+    let sealed = shared.engine.sealed_directories();
     drop(shared);
     // A thread may wait for the kernel, which waits for somebody to answer a device.
     runtime.shutdown_timeout(LAST_ANSWERS);
+    // Nothing has a file open there any more.
+    drop(sealed);
     if again { Life::Again } else { Life::Over(ended) }
 }
 

@@ -224,6 +224,7 @@ fn settings(args: &EngineArgs) -> Result<Settings> {
     if let Some(listen) = &args.peer_listen {
         settings.peer_listen = Some(listen.clone());
     }
+    settings.encrypt_tier |= args.encrypt_tier;
     if let Some(address) = &args.peer_address {
         settings.peer_address = Some(address.clone());
     }

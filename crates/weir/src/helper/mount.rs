@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 42] = [
+pub(super) const FLAGS: [(&str, bool); 43] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
@@ -60,6 +60,7 @@ pub(super) const FLAGS: [(&str, bool); 42] = [
     ("profile", true),
     ("key-file", true),
     ("key-command", true),
+    ("encrypt-tier", false),
     ("anonymous", false),
     ("path-style", false),
     ("shared", false),

@@ -345,6 +345,7 @@ fn tier(directory: &std::path::Path) -> Arc<Tier> {
         memory_bytes: 1 << 30,
         ask_space: DiskSpace::kernel(),
         inherited: Inherited::default(),
+        sealed: Vec::new(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(|| 0),
     };

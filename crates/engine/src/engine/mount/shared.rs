@@ -53,7 +53,7 @@ pub(super) async fn mount_shared(
     }
     let age = aged(&watched.meta, &options, &buckets, (&format, &metadata)).await?;
     make_private(&format, &options.url).await?;
-    let opened = open_tier(&options, &format)?;
+    let opened = open_tier(&options, &format, buckets.keys())?;
     opened.tier.set_shared();
     let (guard, together, dead) = join(&options, &joining, &opened, &watched).await?;
     let taken = take_up_all(&options, &opened, &watched.meta, &together).await;

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use weir_keys::VolumeKeys;
 use weir_meta::Meta;
 use weir_tier::{ASIDE, Cause, Recovered, SetAside, Tier, TierOptions, Why};
 use weir_types::{Bytes, Result, UnixTime, VolumeFormat};
 
+use super::sealed::unseal;
 use crate::data::journal::Journal;
 use crate::services::quarantine;
 use crate::volume::belongs::{Here, Standing};
@@ -22,9 +24,18 @@ pub(super) struct OpenedTier {
     pub(super) directory: PathBuf,
 }
 
-pub(super) fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result<OpenedTier> {
+pub(super) fn open_tier(
+    options: &MountOptions,
+    format: &VolumeFormat,
+    keys: &VolumeKeys,
+) -> Result<OpenedTier> {
     weir_tier::check_directory("--tier", &options.tier)?;
     let directory = options.tier.join(&format.id.0);
+    let mut sealed = Vec::from_iter(unseal(options, keys, ("--tier", &directory))?);
+    if let Some(journal) = &options.journal {
+        weir_tier::check_directory("--journal", journal)?;
+        sealed.extend(unseal(options, keys, ("--journal", &journal.join(&format.id.0)))?);
+    }
     let settings = &options.settings;
     let (tier, recovered) = Tier::open(TierOptions {
         directory: directory.clone(),
@@ -37,6 +48,7 @@ pub(super) fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result
         memory_bytes: settings.memory().tier_files,
         ask_space: options.ask_space.clone(),
         inherited: options.inherited.tier.clone(),
+        sealed,
     })?;
     report_small_disk(options, &tier)?;
     Ok(OpenedTier { tier, recovered, directory })

@@ -23,6 +23,7 @@ fn options(directory: &Path) -> TierOptions {
         memory_bytes: 1 << 30,
         ask_space: crate::DiskSpace::kernel(),
         inherited: crate::Inherited::default(),
+        sealed: Vec::new(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     }
@@ -212,6 +213,7 @@ fn after_a_new_mount_of_the_file_system_only_sealed_pages_are_believed() {
             memory_bytes: 1 << 30,
             ask_space: crate::DiskSpace::kernel(),
             inherited: crate::Inherited::default(),
+            sealed: Vec::new(),
             boot_id: "boot".to_owned(),
             now_ms: ticks(),
         })

@@ -30,6 +30,7 @@ fn heir(directory: &Path, inherited: Inherited) -> Tier {
         memory_bytes: 1 << 30,
         ask_space: DiskSpace::kernel(),
         inherited,
+        sealed: Vec::new(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     };

@@ -42,6 +42,7 @@ fn sample() -> Told {
             read_only: false,
             shared: false,
             encrypted: false,
+            encrypted_tier: false,
             origins: Vec::new(),
             nodes: Some(weir_engine::NodesStatus::default()),
             fenced: false,
