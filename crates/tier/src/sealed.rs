@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::locked::lock_file;
 use crate::private;
-use crate::tier::lock_file;
 use fscrypt::{Forgotten, KeyName, add_key, policy, remove_key, set_policy};
 
 /// How often it is looked whether the last of the files was closed, and for how long.

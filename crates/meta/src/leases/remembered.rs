@@ -1,6 +1,7 @@
 //! What a session remembers under its leases, and on what it wants some.
 
 mod along;
+mod asking;
 mod held;
 mod pause;
 mod room;
@@ -12,7 +13,7 @@ use weir_types::Ino;
 
 use crate::keys;
 use crate::kv::{Key, Version, Versioned};
-use along::Asking;
+use asking::Asking;
 use held::{Held, Whole};
 pub(super) use pause::Pause;
 
