@@ -218,6 +218,26 @@ unstage pvc-3
 stage pvc-3 $W "$AT" "${KEYS[@]}"
 same "$(cat "$T/pods/pvc-3-staged/file")" three "what was unstaged to S3"
 unstage pvc-3
+
+echo "== an encrypted volume is opened by what the secret has"
+URL=s3://bucket/sealed
+"$WEIR" key new "$T/volume.key" >/dev/null || fail "no key"
+AWS_ACCESS_KEY_ID=weirtest AWS_SECRET_ACCESS_KEY=weirtestsecret "$WEIR" format "$URL" --encrypt --key-file "$T/volume.key" \
+    "${CONNECT[@]}" >/dev/null || fail "no encrypted volume"
+OPENS="secrets.WEIR_PASSPHRASE=$(cat "$T/volume.key")"
+refused "*encrypted*" pvc-5 "${KEYS[@]}"
+refused "*opens none of its keys*" pvc-5 "${KEYS[@]}" "secrets.WEIR_PASSPHRASE=five words of another"
+stage pvc-5 $W "$AT" "${KEYS[@]}" "$OPENS"
+echo five >"$T/pods/pvc-5-staged/file"
+refused "FAILED_PRECONDITION: *other keys*" pvc-6 "${KEYS[@]}"
+daemon=$(daemons_below "$T/state")
+hidden=$(cut -d' ' -f2 "$T/volume.key")
+grep -aq "$hidden" "/proc/$daemon/cmdline" && fail "the key is on the command line"
+grep -rl "$hidden" "$T/driver.log" "$T/state" --include=*.log --include=*.json && fail "the key is written down"
+unstage pvc-5
+stage pvc-5 $W "$AT" "${KEYS[@]}" "$OPENS"
+same "$(cat "$T/pods/pvc-5-staged/file")" five "what was unstaged to an encrypted volume"
+unstage pvc-5
 driver_end TERM
 
 echo "== a directory of a node is no volume for a cluster"

@@ -88,7 +88,7 @@ impl Driver {
     ) -> Result<()> {
         let keys = Keys::from_secrets(&request.secrets)?;
         let source = Source::from_map(&request.volume_context)?;
-        if keys.is_empty() && !source.url.starts_with("file:") {
+        if !keys.has_those_of_a_bucket() && !source.url.starts_with("file:") {
             let text = "a volume in a pod brings its own keys (nodePublishSecretRef): those of the node are not its author's";
             return Err(Fault::invalid(text));
         }

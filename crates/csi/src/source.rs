@@ -38,14 +38,16 @@ pub(crate) struct Source {
     pub(crate) memory: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) flush_age: Option<String>,
+    /// `true` or `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) encrypt_tier: Option<String>,
     /// Permissions of directories that are made, in octal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<String>,
 }
 
 /// The keys that people may write, to tell them of when they wrote another.
-const KEYS: &str =
-    "url, directory, basePath, endpoint, region, pathStyle, tierSize, memory, flushAge and mode";
+const KEYS: &str = "url, directory, basePath, endpoint, region, pathStyle, tierSize, memory, flushAge, encryptTier and mode";
 
 impl Source {
     /// What a storage class, a volume or a pod says.
@@ -113,6 +115,10 @@ impl Source {
         self.path_style.as_deref() == Some("true")
     }
 
+    pub(crate) fn encrypt_tier(&self) -> bool {
+        self.encrypt_tier.as_deref() == Some("true")
+    }
+
     fn checked(self) -> Result<Self> {
         if !self.url.contains("://") || self.url.starts_with('-') {
             let text = format!("url is {:?}: name a volume, such as s3://bucket/volume", self.url);
@@ -121,9 +127,11 @@ impl Source {
         for path in [&self.directory, &self.base_path].into_iter().flatten() {
             check_path(path)?;
         }
-        if let Some(other) = self.path_style.as_deref().filter(|s| !matches!(*s, "true" | "false"))
+        for (name, value) in [("pathStyle", &self.path_style), ("encryptTier", &self.encrypt_tier)]
         {
-            return Err(Fault::invalid(format!("pathStyle is true or false, not {other}")));
+            if let Some(other) = value.as_deref().filter(|s| !matches!(*s, "true" | "false")) {
+                return Err(Fault::invalid(format!("{name} is true or false, not {other}")));
+            }
         }
         self.mode_bits()?;
         Ok(self)
@@ -189,6 +197,7 @@ mod tests {
             (vec![("url", "s3://b/v"), ("basePath", "..")], ".."),
             (vec![("url", "s3://b/v"), ("mode", "rwx")], "octal"),
             (vec![("url", "s3://b/v"), ("pathStyle", "yes")], "pathStyle"),
+            (vec![("url", "s3://b/v"), ("encryptTier", "yes")], "encryptTier"),
         ] {
             let fault = Source::from_map(&map(&pairs)).unwrap_err();
             assert!(fault.to_string().contains(wanted), "{pairs:?}: {fault}");

@@ -11,13 +11,15 @@ use tonic::Code;
 use crate::fault::{Fault, Result, Tried};
 use crate::source::{Source, digest};
 
-/// What a secret may have. They are the names that all S3 tools know.
-const SECRETS: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+/// What a secret may have: the names that all S3 tools know, and what opens an encrypted volume.
+const SECRETS: [&str; 4] =
+    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "WEIR_PASSPHRASE"];
+const OF_BUCKETS: &str = "AWS_";
 /// What the program is given of this one's environment. Of AWS's only what says no keys, if it has
 /// keys of its own.
 const PASSED: [&str; 5] = ["PATH", "HOME", "WEIR_LOG", "WEIR_RUN_DIR", "AWS_EC2_METADATA_DISABLED"];
 
-/// Keys of a bucket, given to one child in its environment and to nobody else.
+/// Keys of a bucket and of a volume, given to one child in its environment and to nobody else.
 #[derive(Clone, Default)]
 pub(crate) struct Keys(Vec<(&'static str, String)>);
 
@@ -35,7 +37,7 @@ impl Keys {
         }
         let found = SECRETS.iter().filter_map(|key| Some((*key, secrets.get(*key)?.clone())));
         let keys = Self(found.collect());
-        if !keys.0.is_empty()
+        if keys.has_those_of_a_bucket()
             && !["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
                 .iter()
                 .all(|k| secrets.contains_key(*k))
@@ -47,8 +49,9 @@ impl Keys {
         Ok(keys)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether there are some for the bucket; else the node's own role is.
+    pub(crate) fn has_those_of_a_bucket(&self) -> bool {
+        self.0.iter().any(|(name, _)| name.starts_with(OF_BUCKETS))
     }
 
     /// Tells keys apart without telling them.
@@ -100,6 +103,9 @@ impl Weir {
         if source.path_style() {
             command.arg("--path-style");
         }
+        if source.encrypt_tier() {
+            command.arg("--encrypt-tier");
+        }
         if place.read_only {
             command.arg("--read-only");
         }
@@ -148,7 +154,8 @@ impl Weir {
         command.args(&words[1..]).env_clear().stdin(Stdio::null());
         for (name, value) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if PASSED.contains(&&*text) || (keys.is_empty() && text.starts_with("AWS_")) {
+            let role = !keys.has_those_of_a_bucket() && text.starts_with(OF_BUCKETS);
+            if PASSED.contains(&&*text) || role {
                 command.env(&name, value);
             }
         }
@@ -234,7 +241,7 @@ mod tests {
             assert!(!words.join(" ").contains("secret"), "{words:?}");
             let given =
                 command.get_envs().filter(|(name, _)| SECRETS.map(OsStr::new).contains(name));
-            assert_eq!(given.count(), 3);
+            assert_eq!(given.count(), SECRETS.len());
         }
         assert!(!format!("{:?}", keys()).contains("secret"));
     }
@@ -262,7 +269,11 @@ mod tests {
             let fault = Keys::from_secrets(&secrets).unwrap_err();
             assert!(!fault.to_string().contains("hidden"), "{fault}");
         }
-        assert!(Keys::from_secrets(&HashMap::new()).unwrap().is_empty());
+        assert!(!Keys::from_secrets(&HashMap::new()).unwrap().has_those_of_a_bucket());
+        let words = HashMap::from([("WEIR_PASSPHRASE".to_owned(), "five words".to_owned())]);
+        let opens = Keys::from_secrets(&words).unwrap();
+        assert!(!opens.has_those_of_a_bucket(), "the node's role is for the bucket");
+        assert_ne!(opens.digest(), Keys::default().digest());
         assert_ne!(keys().digest(), Keys::default().digest());
     }
 
