@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::{Leases, Patience};
-use crate::codec::{encode, lend, lent_to};
+use crate::codec::{encode, lend, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -157,20 +157,26 @@ impl Leases {
         Ok(asked)
     }
 
-    /// Makes a commit that gives leases back, and has it say, too, that this session has none on these, whose rows are
-    /// so; `false`: something changed meanwhile. They are asked for one by one then.
-    async fn gives_along(
-        &self,
-        kv: &dyn Kv,
-        mut commit: Commit,
-        along: &[(Ino, Versioned)],
-    ) -> Result<bool> {
-        for (ino, found) in along {
+    /// Makes a commit that gives leases back, and has it say, too, that this session has none on these; `false`: something
+    /// changed meanwhile. They are asked for one by one then. One read, beside the commit.
+    async fn gives_along(&self, kv: &dyn Kv, mut commit: Commit, along: &[Ino]) -> Result<bool> {
+        let keys: Vec<_> = along.iter().map(|ino| keys::inode(*ino)).collect();
+        let rows = kv.get_many(&keys).await?;
+        // Behind the read: one that is taken anew from now on has another version.
+        {
+            let _turn = self.deferring.lock();
+            self.state.lock().forget(along);
+        }
+        for (key, found) in keys.iter().zip(rows) {
+            let Some(found) = found else { continue };
             let mut holders = lent_to(&found.value);
+            // What somebody writes he has alone.
+            if writer_of(&found.value).is_some() || !holders.contains(&self.session) {
+                continue;
+            }
             holders.retain(|one| *one != self.session);
-            let key = keys::inode(*ino);
             commit.checks.push(Check::Version(key.clone(), found.version));
-            commit.puts.push((key, lend(&found.value, &holders)));
+            commit.puts.push((key.clone(), lend(&found.value, &holders)));
         }
         Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }

@@ -7,22 +7,18 @@
 use weir_types::Ino;
 
 use super::Remembered;
-use crate::behind::is_provisional;
-use crate::keys;
-use crate::kv::Versioned;
 
 /// Leases that go along at once.
 const ALONG_MAX: usize = 256;
 
 impl Remembered {
-    /// Others ask for leases on these. Answers others that may go along, `if_free`, with the rows of their inodes:
-    /// those of the numbers that follow. There is no lease on them any more.
+    /// Others ask for leases on these. Answers others that may go along, `if_free`: those of the numbers that follow.
     pub(in crate::leases) fn along(
         &mut self,
         asked: &[Ino],
         now_ms: u64,
         if_free: impl Fn(Ino) -> bool,
-    ) -> Vec<(Ino, Versioned)> {
+    ) -> Vec<Ino> {
         let before = self.asking.goes_on(now_ms, self.now);
         // What is used from now on was used later than that.
         self.now += 1;
@@ -36,14 +32,6 @@ impl Remembered {
             idle.select_nth_unstable(ALONG_MAX);
             idle.truncate(ALONG_MAX);
         }
-        let row = |ino| {
-            let key = keys::inode(ino);
-            let row = self.held.get(&ino)?.row(&key)??;
-            let is_known = !self.changing.contains_key(&key) && !is_provisional(row.version);
-            is_known.then_some((ino, row))
-        };
-        let along: Vec<_> = idle.into_iter().filter_map(row).collect();
-        self.forget(&along.iter().map(|(ino, _)| *ino).collect::<Vec<_>>());
-        along
+        idle
     }
 }
