@@ -28,7 +28,8 @@ remember "$MODEL"
 works() { ! gone "$MODEL"; }
 
 cut_for() { # NUMBER SECONDS PLACE ORDER [PLACE ORDER]
-    local node=$1 seconds=$2 words=("${@:3}")
+    local node=$1 seconds=$2 words=("${@:3}") came_back
+    came_back=$(came_back "$node")
     echo "node $node: ${words[*]} for $seconds s"
     node_down "$node"
     while [ ${#words[@]} -gt 0 ]; do
@@ -41,11 +42,15 @@ cut_for() { # NUMBER SECONDS PLACE ORDER [PLACE ORDER]
     sleep 0.5
     cut_off "$node" meta pass
     # The others shut out who was silent for 12 s.
-    [ "$seconds" -lt 20 ] || [[ " $* " != *" meta "* ]] || poll 30 shut_out "$node" ||
+    [ "$seconds" -lt 20 ] || [[ " $* " != *" meta "* ]] || poll 30 shut_out "$node" "$came_back" ||
         fail "node $node heard nothing of the database for $seconds s, and is not shut out"
     node_goes_on "$node"
 }
-shut_out() { [ "$(MNT=$(node "$1") status .fenced 2>/dev/null)" = true ]; }
+# One that has nothing to lose comes back by itself, sooner than anybody looks.
+came_back() { grep -c "was shut out, and comes back" "$T/node$1.log"; } # NUMBER
+shut_out() {                                                           # NUMBER TIMES IT CAME BACK BEFORE
+    [ "$(MNT=$(node "$1") status .fenced 2>/dev/null)" = true ] || [ "$(came_back "$1")" -gt "$2" ]
+}
 
 # Nothing may fail: a commit whose answer is lost is asked for, not made again.
 lose_answers() { # NUMBER COUNT
