@@ -347,8 +347,11 @@ fn take_turn(
     let mut bytes = [0; WORD as usize];
     let at = one.turn.counter * WORD;
     let counted = pread(&file, &mut bytes, at)?;
+    if counted != bytes.len() {
+        return Err(Errno::NODATA);
+    }
     let saw = u64::from_le_bytes(bytes);
-    one.saw = (counted == bytes.len()).then_some(saw);
+    one.saw = Some(saw);
     sys::pause(one.turn.pause);
     if !one.turn.shared {
         write_at(&file, &(saw + 1).to_le_bytes(), at)?;
