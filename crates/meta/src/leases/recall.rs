@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::{Leases, Patience};
-use crate::codec::{encode, lend, lent_to, writer_of};
+use crate::codec::encode;
 use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -134,51 +134,21 @@ impl Leases {
         if inos.is_empty() {
             return Ok(asked);
         }
-        let along = {
+        {
             let _turn = self.deferring.lock();
-            let (mut state, writes) = (self.state.lock(), self.writes.lock());
-            state.asked_back(&inos, self.now_ms());
-            state.along(&inos, self.now_ms(), |ino| writes.of(ino).is_none())
-        };
+            self.state.lock().asked_back(&inos, self.now_ms());
+        }
         self.drain().await?;
         let mut commit = Commit::default();
         for (key, found) in rows {
             commit.checks.push(Check::Version(key.clone(), found.version));
             commit.deletes.push(key);
         }
-        if !along.is_empty() && self.gives_along(kv, commit.clone(), &along).await? {
-            self.counts.given_back.fetch_add((inos.len() + along.len()) as u64, Ordering::Relaxed);
-            return Ok(asked);
-        }
         // If somebody asked anew meanwhile, all of them are looked at again.
         if let Outcome::Applied(_) = kv.commit(commit).await? {
             self.counts.given_back.fetch_add(inos.len() as u64, Ordering::Relaxed);
         }
         Ok(asked)
-    }
-
-    /// Makes a commit that gives leases back, and has it say, too, that this session has none on these; `false`: something
-    /// changed meanwhile. They are asked for one by one then. One read, beside the commit.
-    async fn gives_along(&self, kv: &dyn Kv, mut commit: Commit, along: &[Ino]) -> Result<bool> {
-        let keys: Vec<_> = along.iter().map(|ino| keys::inode(*ino)).collect();
-        let rows = kv.get_many(&keys).await?;
-        // Behind the read: one that is taken anew from now on has another version.
-        {
-            let _turn = self.deferring.lock();
-            self.state.lock().forget(along);
-        }
-        for (key, found) in keys.iter().zip(rows) {
-            let Some(found) = found else { continue };
-            let mut holders = lent_to(&found.value);
-            // What somebody writes he has alone.
-            if writer_of(&found.value).is_some() || !holders.contains(&self.session) {
-                continue;
-            }
-            holders.retain(|one| *one != self.session);
-            commit.checks.push(Check::Version(key.clone(), found.version));
-            commit.puts.push((key.clone(), lend(&found.value, &holders)));
-        }
-        Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }
 }
 
