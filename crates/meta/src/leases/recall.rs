@@ -116,27 +116,28 @@ impl Leases {
     pub(super) async fn give_back(&self, kv: &dyn Kv) -> Result<usize> {
         let mut rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
         let asked = rows.len();
-        {
+        let inos: Vec<Ino> = {
+            // In one turn: a write lease that is begun between the two would be one of which who asks was told that there is
+            // none.
             let _turn = self.deferring.lock();
-            let mut writes = self.writes.lock();
+            let (mut state, mut writes) = (self.state.lock(), self.writes.lock());
             let now_ms = self.now_ms();
             let mut first = |key: &Key, row: &Versioned| {
                 keys::parse_recall(key)
                     .is_some_and(|ino| writes.asked_for(ino, row.version, now_ms))
             };
             rows.retain(|(key, row)| !first(key, row));
-        }
+            let inos: Vec<Ino> =
+                rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
+            state.asked_back(&inos, now_ms);
+            inos
+        };
         if rows.len() < asked {
             self.bring.notify_one();
             self.end_dirs.notify_one();
         }
-        let inos: Vec<Ino> = rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
         if inos.is_empty() {
             return Ok(asked);
-        }
-        {
-            let _turn = self.deferring.lock();
-            self.state.lock().asked_back(&inos, self.now_ms());
         }
         self.drain().await?;
         let mut commit = Commit::default();

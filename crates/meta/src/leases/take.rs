@@ -8,7 +8,7 @@ use bytes::Bytes;
 use weir_types::{Ino, Result};
 
 use super::Leases;
-use super::remembered::Stamp;
+use super::remembered::{Made, Stamp};
 use crate::codec::{lend, lend_to_writer, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
@@ -179,17 +179,26 @@ impl Leases {
         if rows.is_empty() {
             return Ok(true);
         }
-        let made = matches!(kv.commit(commit).await?, Outcome::Applied(_));
+        // As any commit of ours is noted: of two that cross it is not known which came last, and what would be remembered
+        // of the other one could be without the mark.
+        let changed: Vec<_> = rows.iter().map(|(_, key)| (key.clone(), false)).collect();
+        let changes = self.state.lock().begins_to_change(&changed, self.now_ms());
+        let outcome = kv.commit(commit).await;
+        let made = matches!(outcome, Ok(Outcome::Applied(_)));
         let _turn = self.deferring.lock();
         let now_ms = self.now_ms();
         let (mut state, mut writes) = (self.state.lock(), self.writes.lock());
-        for ((ino, is_dir), key) in rows {
-            state.forget_rows(&[key]);
+        state.ends_to_change(changes, &Made::new());
+        for ((ino, is_dir), _) in rows {
             // Who asked meanwhile was told that there is nothing, and so it must be.
             if made && state.has(ino) && (is_dir || !writes.holds_off(now_ms)) {
                 writes.begin(ino, now_ms, is_dir);
             }
+            if outcome.is_err() {
+                // It may be made yet.
+                state.forget(&[ino]);
+            }
         }
-        Ok(made)
+        outcome.map(|_| made)
     }
 }
