@@ -286,16 +286,26 @@ impl Kv for BehindKv {
     }
 
     async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
-        let upto = self.0.queue.lock().has_any(std::slice::from_ref(key));
-        self.drain_to_read(upto).await?;
-        let found = self.0.below.follow(key, tags).await?;
-        let to = found.from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
-        let upto = self.0.queue.lock().has_any(&to);
-        if upto.is_none() {
-            return Ok(found);
+        let mut keys = vec![key.clone()];
+        loop {
+            let upto = self.0.queue.lock().has_any(&keys);
+            self.drain_to_read(upto).await?;
+            let settled = self.0.queue.lock().settled();
+            let found = self.0.below.follow(key, tags).await?;
+            let to = found.from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
+            if to.iter().all(|key| keys.contains(key)) {
+                return Ok(found);
+            }
+            // To where it leads is known only now: what waited for that may have come to the database behind the read.
+            {
+                let queue = self.0.queue.lock();
+                if queue.has_any(&to).is_none() && queue.settled() == settled {
+                    return Ok(found);
+                }
+            }
+            keys.truncate(1);
+            keys.extend(to);
         }
-        self.drain_to_read(upto).await?;
-        self.0.below.follow(key, tags).await
     }
 
     async fn scan(

@@ -58,6 +58,12 @@ impl Queue {
         self.last - self.settled
     }
 
+    /// The number of the last one that is in the database.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Whether this one is there.
     pub(super) fn is_settled(&self, number: u64) -> bool {
         self.settled >= number
     }

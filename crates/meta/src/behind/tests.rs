@@ -1,10 +1,17 @@
-use weir_types::{ErrorKind, Ino};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use weir_types::{ErrorKind, FileKind, Ino, Result};
 
 use super::batch::{Batch, provisional};
 use super::noted::Noted;
 use super::queue::Queue;
+use super::{BehindKv, BehindLog};
+use crate::codec::{Dirent, encode};
 use crate::keys;
-use crate::kv::{Check, Commit};
+use crate::kv::{Check, Commit, Followed, Key, Kv, MemoryKv, Outcome, Version, Versioned};
 use crate::session::SessionId;
 
 fn put(key: &str, value: &'static str, check: Check) -> Commit {
@@ -82,4 +89,100 @@ fn what_is_sent_takes_no_more_and_others_wait_for_what_they_meet_only() {
     queue.settle(1);
     assert_eq!((queue.waiting(), queue.is_settled(1), queue.is_settled(2)), (1, true, false));
     assert!(queue.take(1).is_none() && queue.take(2).is_some());
+}
+
+/// A log that keeps nothing.
+struct NoLog;
+
+impl BehindLog for NoLog {
+    fn note(&self, _entry: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn noted(&self) -> u64 {
+        0
+    }
+
+    fn clear_if(&self, _noted: u64) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// The first that is followed is answered late.
+#[derive(Default)]
+struct Late {
+    kv: MemoryKv,
+    was_late: AtomicBool,
+    has_read: Notify,
+    may_answer: Notify,
+}
+
+#[async_trait]
+impl Kv for Late {
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        self.kv.get_many(keys).await
+    }
+
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let found = self.kv.follow(key, tags).await;
+        if !self.was_late.swap(true, Ordering::Relaxed) {
+            self.has_read.notify_one();
+            self.may_answer.notified().await;
+        }
+        found
+    }
+
+    async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Versioned)>> {
+        self.kv.scan(prefix, after, limit).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome> {
+        self.kv.commit(commit).await
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.kv.sync().await
+    }
+
+    fn durable(&self) -> Version {
+        self.kv.durable()
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_comes_to_the_database_behind_a_read_is_not_missed() {
+    let late = Arc::new(Late::default());
+    let behind = BehindKv::new(late.clone());
+    behind.begin(SessionId(1), Arc::new(NoLog), Box::new(|_, _| {})).await.unwrap();
+    let (from, to) = (keys::dirent(Ino(1), b"n"), keys::inode(Ino(7)));
+    let entry = encode(&Dirent { ino: Ino(7), kind: FileKind::Regular }).unwrap();
+    let puts = vec![(from.clone(), entry), (to.clone(), "old".into())];
+    let Outcome::Applied(version) =
+        behind.commit(Commit { puts, ..Commit::default() }).await.unwrap()
+    else {
+        panic!("nobody else is there")
+    };
+    let new = Commit {
+        checks: vec![Check::Version(to.clone(), version)],
+        puts: vec![(to, "new".into())],
+        ..Commit::default()
+    };
+    behind.push(&new).unwrap();
+    let reader = behind.clone();
+    let read = tokio::spawn(async move { reader.follow(&from, &[keys::INODE]).await });
+    // It has read what the database has, and then that has more.
+    late.has_read.notified().await;
+    behind.drain().await.unwrap();
+    late.may_answer.notify_one();
+    let found = read.await.unwrap().unwrap();
+    assert_eq!(found.to[0].as_ref().unwrap().value, "new");
 }
