@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::{Leases, Patience};
-use crate::codec::encode;
+use crate::codec::{encode, lend, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -116,7 +116,7 @@ impl Leases {
     pub(super) async fn give_back(&self, kv: &dyn Kv) -> Result<usize> {
         let mut rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
         let asked = rows.len();
-        let inos: Vec<Ino> = {
+        let (inos, along) = {
             // In one turn: a write lease that is begun between the two would be one of which who asks was told that there is
             // none.
             let _turn = self.deferring.lock();
@@ -130,7 +130,11 @@ impl Leases {
             let inos: Vec<Ino> =
                 rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
             state.asked_back(&inos, now_ms);
-            inos
+            let along = match inos.is_empty() {
+                true => Vec::new(),
+                false => state.along(&inos, now_ms, |ino| writes.of(ino).is_none()),
+            };
+            (inos, along)
         };
         if rows.len() < asked {
             self.bring.notify_one();
@@ -145,11 +149,39 @@ impl Leases {
             commit.checks.push(Check::Version(key.clone(), found.version));
             commit.deletes.push(key);
         }
+        if !along.is_empty() && self.gives_along(kv, commit.clone(), &along).await? {
+            self.counts.given_back.fetch_add((inos.len() + along.len()) as u64, Ordering::Relaxed);
+            return Ok(asked);
+        }
         // If somebody asked anew meanwhile, all of them are looked at again.
         if let Outcome::Applied(_) = kv.commit(commit).await? {
             self.counts.given_back.fetch_add(inos.len() as u64, Ordering::Relaxed);
         }
         Ok(asked)
+    }
+
+    /// Makes a commit that gives leases back, and has it say, too, that this session has none on these; `false`: something
+    /// changed meanwhile. They are asked for one by one then. One read, beside the commit.
+    async fn gives_along(&self, kv: &dyn Kv, mut commit: Commit, along: &[Ino]) -> Result<bool> {
+        let keys: Vec<_> = along.iter().map(|ino| keys::inode(*ino)).collect();
+        let rows = kv.get_many(&keys).await?;
+        // Behind the read: one that is taken anew from now on has another version.
+        {
+            let _turn = self.deferring.lock();
+            self.state.lock().forget(along);
+        }
+        for (key, found) in keys.iter().zip(rows) {
+            let Some(found) = found else { continue };
+            let mut holders = lent_to(&found.value);
+            // What somebody writes he has alone.
+            if writer_of(&found.value).is_some() || !holders.contains(&self.session) {
+                continue;
+            }
+            holders.retain(|one| *one != self.session);
+            commit.checks.push(Check::Version(key.clone(), found.version));
+            commit.puts.push((key.clone(), lend(&found.value, &holders)));
+        }
+        Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a session remembers under its leases, and on what it wants some.
 
+mod along;
+mod asking;
 mod held;
 mod pause;
 mod room;
@@ -11,6 +13,7 @@ use weir_types::Ino;
 
 use crate::keys;
 use crate::kv::{Key, Version, Versioned};
+use asking::Asking;
 use held::{Held, Whole};
 pub(super) use pause::Pause;
 
@@ -30,8 +33,8 @@ const NAMES: u32 = 4;
 const LOOK_AGAIN_MS: u64 = 50;
 /// And not later than this.
 const LOOK_LATE_MS: u64 = 300_000;
-/// No lease is taken for this long on what was changed here.
-const CHANGED_MS: u64 = 1_000;
+/// No lease is taken for this long on what was changed here: others may be about to change it, too.
+const CHANGED_MS: u64 = 100;
 
 /// A moment, in changes of what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +54,7 @@ pub(super) struct Remembered {
     lists: Vec<Ino>,
     /// What to take write leases on, each with whether it is a directory.
     to_write: Vec<(Ino, bool)>,
+    asking: Asking,
     now: u64,
     rows: usize,
 }

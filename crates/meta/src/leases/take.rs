@@ -147,7 +147,8 @@ impl Leases {
     }
 
     /// Takes write leases on directories in which this node makes names, and on files that it writes again and again,
-    /// where it has a lease and nobody else has. One read and one commit, four of each at most.
+    /// where it has a lease and nobody else has. One read and one commit, four of each at most, and a read for each that others
+    /// seem to have.
     async fn take_to_write(&self, kv: &dyn Kv, inos: &[(Ino, bool)]) -> Result<()> {
         for _ in 0..TO_WRITE_TRIES {
             if self.try_take_to_write(kv, inos).await? {
@@ -155,6 +156,16 @@ impl Leases {
             }
         }
         Ok(())
+    }
+
+    /// Whether these who have a lease are this session, and such as are gone. One read, where there are others.
+    async fn is_alone(&self, kv: &dyn Kv, holders: &[SessionId]) -> Result<bool> {
+        let others = holders.iter().filter(|one| **one != self.session);
+        let others: Vec<_> = others.map(|one| keys::presence(one.0)).collect();
+        if others.len() == holders.len() {
+            return Ok(false);
+        }
+        Ok(others.is_empty() || kv.get_many(&others).await?.iter().all(Option::is_none))
     }
 
     async fn try_take_to_write(&self, kv: &dyn Kv, inos: &[(Ino, bool)]) -> Result<bool> {
@@ -168,10 +179,12 @@ impl Leases {
         let mut commit = Commit::default();
         let mut rows = Vec::new();
         for ((of, key), found) in inos.into_iter().zip(keys).zip(found) {
-            let alone = found.filter(|found| {
-                writer_of(&found.value).is_none() && lent_to(&found.value) == [self.session]
-            });
-            let Some(found) = alone else { continue };
+            let Some(found) = found.filter(|found| self.is_to_be_had(of.0, found)) else {
+                continue;
+            };
+            if !self.is_alone(kv, &lent_to(&found.value)).await? {
+                continue;
+            }
             commit.checks.push(Check::Version(key.clone(), found.version));
             commit.puts.push((key.clone(), lend_to_writer(&found.value, self.session)));
             rows.push((*of, key));

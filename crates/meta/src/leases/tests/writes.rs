@@ -201,6 +201,54 @@ async fn a_file_that_was_there_gets_a_write_lease_where_one_node_waits_for_the_b
 }
 
 #[tokio::test]
+async fn a_write_lease_whose_taking_had_no_answer_holds_nobody_up_and_is_taken_anew() {
+    let kv = volume().await;
+    let ((a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let ino = a.meta.lookup(at, b"f").await.unwrap().ino;
+    a.lease(at, b"f").await;
+    let row = || async { kv.get_many(&[keys::inode(ino)]).await.unwrap().pop().flatten().unwrap() };
+    a.kv.lose_answers.store(true, Ordering::Relaxed);
+    (0..3).for_each(|_| a.leases.waited_for_bucket(ino));
+    let mut looks = 0..LOOKS;
+    while crate::codec::writer_of(&row().await.value).is_none() {
+        looks.next().expect("the database has it");
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(Duration::from_millis(50)).await;
+    a.kv.lose_answers.store(false, Ordering::Relaxed);
+    assert!(!a.leases.spares_flush(ino), "nobody knows whether it is there");
+    a.meta.truncate(ino, 5, UnixTime(1)).await.unwrap();
+    let look = timeout(Duration::from_secs(10), b.meta.inode(ino)).await.expect("no wait");
+    assert_eq!(look.unwrap().size, 5);
+    // It can be had again.
+    a.forgive();
+    a.lease(at, b"f").await;
+    a.leases.waited_for_bucket(ino);
+    until_spared(&a, ino).await;
+    local.lock().insert(ino, 7);
+    assert_eq!(b.meta.inode(ino).await.unwrap().size, 7);
+    assert_sound(&b.meta).await;
+}
+
+#[tokio::test]
+async fn what_a_node_wrote_that_is_gone_another_may_have_to_write() {
+    let kv = volume().await;
+    let ((mut a, local), (b, others)) = (writer(&kv, 1).await, writer(&kv, 2).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let ino = a.made(&local, at, "x", 7).await;
+    a.tasks.abort_all();
+    while a.tasks.join_next().await.is_some() {}
+    crate::sessions::end(&*b.kv, SessionId(1)).await.unwrap();
+    b.lease(at, b"x").await;
+    (0..3).for_each(|_| b.leases.waited_for_bucket(ino));
+    until_spared(&b, ino).await;
+    others.lock().insert(ino, 9);
+    let c = Node::join(&kv, 3, None).await;
+    assert_eq!(c.meta.inode(ino).await.unwrap().size, 9);
+}
+
+#[tokio::test]
 async fn who_asks_while_a_write_lease_is_taken_has_what_there_is() {
     for seed in 0..3 {
         let kv = volume().await;
@@ -221,6 +269,44 @@ async fn who_asks_while_a_write_lease_is_taken_has_what_there_is() {
             assert_eq!(b.meta.inode(ino).await.unwrap().size, size, "seed {seed}, {n}");
         }
     }
+}
+
+#[tokio::test]
+async fn where_another_node_removes_all_that_one_made_most_are_given_up_unasked() {
+    const FILES: usize = 300;
+    let kv = volume().await;
+    let ((a, _), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let names: Vec<_> = (0..FILES).map(|n| format!("f{n}")).collect();
+    let mut inos = Vec::new();
+    for name in &names {
+        inos.push(file(&a.meta, at, name).await);
+    }
+    a.leases.writes_due(0, |_, _| true);
+    a.leases.ends_of_writes(&**a.meta.kv(), &inos).await.unwrap();
+    assert!(inos.iter().all(|ino| a.has(*ino)), "it remembers what it made");
+    let asked = |node: &Node| node.leases.counts().asked_back;
+    // One now and then: no other goes along.
+    b.meta.unlink(at, names[0].as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    b.meta.unlink(at, names[1].as_bytes()).await.unwrap();
+    assert!(inos[2..].iter().all(|ino| a.has(*ino)));
+    let before = asked(&b);
+    let last = FILES - 1;
+    for name in &names[2..last] {
+        // What is used meanwhile stays.
+        a.meta.inode(inos[last]).await.unwrap();
+        b.meta.unlink(at, name.as_bytes()).await.unwrap();
+        if asked(&b) - before < 100 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let (times, left) = (asked(&b) - before, a.has(inos[last]));
+    assert!(times < FILES as u64 / 2, "asked {times} times for {FILES} files");
+    assert!(left, "it is used");
+    let found = b.meta.inode(inos[last]).await.unwrap();
+    assert_eq!((found.nlink, a.meta.inode(inos[last]).await.unwrap().nlink), (1, 1));
+    assert_sound(&b.meta).await;
 }
 
 #[tokio::test]
