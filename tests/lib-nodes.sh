@@ -13,13 +13,15 @@ node() { echo "$T/node$1"; } # NUMBER
 
 of() { MNT=$1 status "$2"; } # DIRECTORY OF A NODE, JQ EXPRESSION
 
-# A volume, and so many nodes of it, from 0.
+# A volume, and so many nodes of it, from 0; with ENCRYPTED=1 by the key of WEIR_KEY_FILE.
 nodes_make() { # COUNT [MOUNT ARGS...]
     NODES=$1
     NODE_ARGS=("${@:2}")
     pg_make
     [ -z "${CUTS:-}" ] || echo "127.0.0.1:*:*:*:$PG_PASSWORD" >>"$PGPASSFILE"
-    format_volume --meta "$META"
+    local sealed=()
+    [ -z "${ENCRYPTED:-}" ] || sealed=(--encrypt)
+    format_volume --meta "$META" "${sealed[@]}"
     : >"$DISTURBANCES"
     local n
     for ((n = 0; n < NODES; n++)); do

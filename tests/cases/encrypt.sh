@@ -48,7 +48,6 @@ for bad in empty:empty two:"more than one line" short:"at least 8" zeros:"too la
     refused "a key file: ${bad%%:*}" "${bad#*:}" "$WEIR" format "$URL" --encrypt --key-file "$T/${bad%%:*}" "${CONNECT[@]}"
 done
 refused "a directory as a key" "key file" "$WEIR" format "$URL" --encrypt --key-file "$T" "${CONNECT[@]}"
-refused "metadata in a database" "would not be encrypted" "$WEIR" format "$URL" --encrypt --key-file "$KEY" --meta postgres://u@127.0.0.1:1/w "${CONNECT[@]}"
 [ -z "$(find "$T/s3/bucket" -type f)" ] || fail "what was refused left $(find "$T/s3/bucket" -type f)"
 weir format "$URL" --encrypt --key-file "$KEY" --segment-size 1MiB
 grep -q "encrypted volume" "$T/out" || fail "format says: $(cat "$T/out")"
@@ -155,14 +154,12 @@ weir backup "$URL" --to s3://backups/b --name now --key-file "$KEY"
 hidden backups "$words" secret-name secret-large secret-attribute secret-value
 "$WEIR" backups s3://backups/b "${CONNECT[@]}" >"$T/out" || fail "backups are listed without a key"
 refused "a restore without a key" "volume-locked" "$WEIR" restore-volume s3://backups/b s3://again/vol "${CONNECT[@]}"
-refused "a restore into a database" "would not be encrypted" "$WEIR" restore-volume s3://backups/b s3://again/vol --meta postgres://u@127.0.0.1:1/w --key-file "$KEY" "${CONNECT[@]}"
 weir restore-volume s3://backups/b s3://again/vol --key-file "$T/words"
 hidden again "$words" secret-name secret-attribute
 weir fsck s3://again/vol --data --key-file "$KEY"
 "$WEIR" mount s3://again/vol "$T/reader" --tier "$T/again-tier" --key-file "$KEY" --log-file "$T/again.log" "${CONNECT[@]}" >/dev/null || fail "mount the restored"
 (cd "$T/reader" && sha256sum -c --quiet "$T/sums") || fail "what was restored is other"
 "$WEIR" umount "$T/reader" || fail "umount"
-refused "a migration into a database" "would not be encrypted" "$WEIR" migrate "$URL" --to postgres://u@127.0.0.1:1/w --key-file "$KEY" "${CONNECT[@]}"
 
 echo "== somebody puts a volume that all can read in its place"
 cp -r "$T/s3/bucket/vol" "$T/vol"

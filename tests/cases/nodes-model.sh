@@ -8,6 +8,11 @@ begin
 source "$TESTS/lib-nodes.sh"
 seed
 
+# Every other seed encrypted.
+if ((SEED % 2)); then
+    "$WEIR" key new "$T/vol.key" >/dev/null || fail "key new"
+    export WEIR_KEY_FILE=$T/vol.key ENCRYPTED=1
+fi
 nodes_make 3
 model=$(nodes_model)
 # A soak leaves nodes away for so long that they are shut out.

@@ -18,6 +18,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -273,6 +274,10 @@ impl Kv for BehindKv {
 
     fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
         self.0.below.expect_absent(key, never_had);
+    }
+
+    fn ordered_by<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        self.0.below.ordered_by(key)
     }
 
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {

@@ -1,4 +1,4 @@
-//! All rows of one Kv, copied to another one or summed up, in the order of their keys.
+//! All rows of one Kv, copied to another one or summed up, in the order in which it has them.
 //!
 //! Versions are not copied: they are each engine's own, and nothing outside a Kv may keep them.
 
@@ -19,8 +19,18 @@ pub struct Sum {
     pub rows: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// XXH3 of all keys and values, each behind its length, in the order of the keys.
+    /// XXH3 of all keys and values, each behind its length, in the order in which they were read.
     pub xxh3: u128,
+    /// The same of each row, added up: whatever the order.
+    rows_xxh3: u128,
+}
+
+impl Sum {
+    /// Whether the other one is of the same rows, in whatever order.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let of = |sum: &Self| (sum.rows, sum.bytes, sum.rows_xxh3);
+        of(self) == of(other)
+    }
 }
 
 /// Rows that are summed up one by one.
@@ -31,14 +41,18 @@ pub struct Adding {
 }
 
 impl Adding {
-    /// Adds a row; in the order of the keys.
+    /// Adds a row.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        let mut row = Xxh3::new();
         for part in [key, value] {
-            self.hash.update(&(part.len() as u64).to_le_bytes());
-            self.hash.update(part);
+            for hash in [&mut self.hash, &mut row] {
+                hash.update(&(part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
             self.sum.bytes += part.len() as u64;
         }
         self.sum.rows += 1;
+        self.sum.rows_xxh3 = self.sum.rows_xxh3.wrapping_add(row.digest128());
     }
 
     /// The sum of all.

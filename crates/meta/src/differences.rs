@@ -78,13 +78,15 @@ pub async fn differences(between: Between<'_>, from: Option<&[u8]>) -> Result<Di
     ];
     // Beyond the last one of a page that is full the other side cannot be compared yet.
     let full = pages.iter().filter(|page| page.len() >= PAGE);
-    let bound = full.filter_map(|page| last_key(page)).min();
+    let place = |key: &Key| after.ordered_by(key).into_owned();
+    let bound = full.filter_map(|page| last_key(page)).min_by_key(place);
     if let Some(bound) = &bound {
-        pages.iter_mut().for_each(|page| page.retain(|(key, _)| key <= bound));
+        let bound = place(bound);
+        pages.iter_mut().for_each(|page| page.retain(|(key, _)| place(key) <= bound));
     }
     let [old, new] = pages;
     let entries = new.len() as u64;
-    let pairs = side_by_side(&old, &new)?;
+    let pairs = side_by_side(&old, &new, place)?;
     let found = Compare { between, paths: HashMap::new() }.all(&pairs).await?;
     Ok(Differences { found, next: bound, entries })
 }
@@ -99,6 +101,7 @@ struct Pair<'a> {
 fn side_by_side<'a>(
     old: &'a [(Key, Versioned)],
     new: &'a [(Key, Versioned)],
+    place: impl Fn(&Key) -> Key,
 ) -> Result<Vec<Pair<'a>>> {
     let entry = |(key, found): &(Key, Versioned)| decode::<Dirent>(key, &found.value);
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
@@ -108,7 +111,10 @@ fn side_by_side<'a>(
             (None, None) => return Ok(pairs),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some((a, _)), Some((b, _))) => a.cmp(b),
+            (Some((a, _)), Some((b, _))) => match a == b {
+                true => Ordering::Equal,
+                false => place(a).cmp(&place(b)),
+            },
         };
         let a = if order.is_le() { old.next() } else { None };
         let b = if order.is_ge() { new.next() } else { None };

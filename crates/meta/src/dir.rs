@@ -83,15 +83,13 @@ impl Meta {
         if page.len() >= limit {
             self.complete_cookie(dir, &mut page).await?;
         }
-        page.iter().map(|(key, found)| dir_entry(key, found)).collect()
+        page.iter().map(|(key, found)| self.dir_entry(key, found)).collect()
     }
 
     /// Adds the entries that share the last one's cookie.
     async fn complete_cookie(&self, dir: Ino, page: &mut Vec<(Key, Versioned)>) -> Result<()> {
-        let Some((cookie, _)) = page.last().and_then(|(key, _)| keys::parse_dirent(key)) else {
-            return Ok(());
-        };
-        let same = keys::dirents_at(dir, cookie);
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        let same = keys::dirents_at(dir, self.cookie(last)?);
         loop {
             let after = last_key(page);
             let more = self.kv.scan(&same, after.as_deref(), SAME_COOKIE_PAGE).await?;
@@ -174,11 +172,21 @@ impl Meta {
     }
 }
 
-fn dir_entry(key: &Key, found: &Versioned) -> Result<DirEntry> {
-    let (cookie, name) = keys::parse_dirent(key).ok_or_else(|| {
-        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
-        FsError::new(ErrorKind::Corrupt, context)
-    })?;
-    let Dirent { ino, kind } = decode(key, &found.value)?;
-    Ok(DirEntry { cookie, name: name.to_vec(), ino, kind })
+impl Meta {
+    /// What an entry is ordered by.
+    fn cookie(&self, key: &Key) -> Result<u64> {
+        let cookie = keys::parse_dirent(&self.kv.ordered_by(key)).map(|(cookie, _)| cookie);
+        cookie.ok_or_else(|| too_short(key))
+    }
+
+    fn dir_entry(&self, key: &Key, found: &Versioned) -> Result<DirEntry> {
+        let (_, name) = keys::parse_dirent(key).ok_or_else(|| too_short(key))?;
+        let Dirent { ino, kind } = decode(key, &found.value)?;
+        Ok(DirEntry { cookie: self.cookie(key)?, name: name.to_vec(), ino, kind })
+    }
+}
+
+fn too_short(key: &Key) -> FsError {
+    let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
+    FsError::new(ErrorKind::Corrupt, context)
 }

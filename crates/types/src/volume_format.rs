@@ -119,10 +119,6 @@ impl VolumeFormat {
             found
                 .push(format!("it says format version {have}, and what it says is version {need}"));
         }
-        if self.encryption.is_some() && self.metadata.is_some() {
-            let text = "the metadata of an encrypted volume is in its bucket: in a database it would not be encrypted";
-            found.push(text.to_owned());
-        }
         found.extend(self.encryption.iter().flat_map(Encryption::problems));
         let newest: Vec<_> = self.origins.iter().map(Origin::newest).collect();
         let is_named = self.origins.iter().all(|origin| !origin.stripe_set.is_empty());

@@ -15,7 +15,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("weir-segment", &["weir-keys", "weir-types"]),
     ("weir-object", &["weir-keys", "weir-types"]),
     ("weir-tls", &["weir-types"]),
-    ("weir-meta", &["weir-tls", "weir-types"]),
+    ("weir-meta", &["weir-keys", "weir-tls", "weir-types"]),
     ("weir-tier", &["weir-types"]),
     ("weir-peer", &["weir-types"]),
     (

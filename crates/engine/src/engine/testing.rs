@@ -115,20 +115,19 @@ pub fn mount_options(url: BucketUrl, connector: Connector, tier: &Path) -> Mount
 }
 
 impl World {
-    /// A fresh volume in a directory, mounted.
+    /// A fresh volume in a directory, mounted; encrypted if the test program is called so.
     pub fn new() -> Self {
         Self::with(settings(), None)
     }
 
     /// The same with these settings, and a bucket that is wrapped.
     pub fn with(settings: Settings, wrap: Option<Wrap>) -> Self {
-        Self::opened_by(settings, wrap, None)
+        Self::opened_by(settings, wrap, postgres::encrypts().then(secret))
     }
 
-    /// The same, encrypted where `seed` is odd and the metadata can be.
+    /// The same, encrypted where `seed` is odd.
     pub fn by_seed(seed: u64, settings: Settings, wrap: Option<Wrap>) -> Self {
-        let sealed = seed % 2 == 1 && postgres::url_if_wanted().is_none();
-        Self::opened_by(settings, wrap, sealed.then(secret))
+        Self::opened_by(settings, wrap, (seed % 2 == 1).then(secret))
     }
 
     /// The same, encrypted where there is a secret.

@@ -1,5 +1,6 @@
 //! Noticing that another writer took the volume over, whichever call to the metadata meets it first.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -112,6 +113,10 @@ impl Kv for FencedKv {
 
     fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
         self.kv.expect_absent(key, never_had);
+    }
+
+    fn ordered_by<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        self.kv.ordered_by(key)
     }
 
     /// A writer that was taken over is told of that by the next commit.

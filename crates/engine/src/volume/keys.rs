@@ -1,11 +1,13 @@
 //! What opens an encrypted volume: told, added, removed, replaced. Mounts go on with the keys that they have.
 
 use weir_keys::{Secret, add, remove, rotate, unlock};
-use weir_object::BucketUrl;
+use weir_object::{BucketUrl, Component};
 use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
 
 use super::connector::Connector;
-use super::format::{read_format, replace_format};
+use super::format::{read_format, replace_format, stripe_set};
+use super::members::check_no_nodes;
+use super::metadata::Metadata;
 
 /// What is to be done with a volume's keys.
 pub enum KeyChange {
@@ -43,6 +45,15 @@ pub async fn change_keys(
     let bucket = connector.connect(url)?;
     let format = read_format(url, connector).await?;
     let Some(encryption) = format.encryption.clone() else { return Err(not_encrypted(url)) };
+    if matches!(change, KeyChange::Rotate { .. }) && format.metadata.is_some() {
+        // What one node sealed by the new key the others could not open.
+        let buckets = stripe_set(&format, bucket.clone(), connector).await?;
+        let metadata = Metadata::of(&format, &buckets, None, connector.options.timeout_ms)?;
+        let kv = metadata.hasty().follow(Component::Check).await?;
+        let checked = check_no_nodes(url, &*kv).await;
+        let _ = kv.close().await;
+        checked?;
+    }
     let secret = match connector.secret.clone() {
         Some(secret) => secret,
         // It says what to do.

@@ -11,7 +11,7 @@ use weir_meta::Meta;
 use weir_meta::kv::{Kv, Version};
 use weir_meta::sessions::{self, PeerRow, Session, SessionId};
 use weir_object::{BucketUrl, Component};
-use weir_types::{ErrorKind, FsError, Result, UnixTime};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result, UnixTime};
 
 use super::connector::Connector;
 use super::format::{read_format_in, stripe_set};
@@ -74,6 +74,17 @@ pub async fn nodes(options: &NodesOptions, watch: bool) -> Result<Vec<NodeView>>
     let seen = look(&*kv, watch).await;
     let _ = kv.close().await;
     seen
+}
+
+/// Refuses where nodes share the volume, as far as its metadata can tell. One read.
+pub(crate) async fn check_no_nodes(url: &BucketUrl, kv: &dyn Kv) -> Result<()> {
+    let nodes = sessions::sessions(kv).await;
+    let Some(node) = nodes.unwrap_or_default().into_iter().next() else { return Ok(()) };
+    let text = format!(
+        "{url} is mounted by node `{}`: unmount it there; if that is gone, `weir nodes evict` shuts it out",
+        node.node.name
+    );
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
 }
 
 async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {

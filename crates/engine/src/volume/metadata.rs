@@ -11,7 +11,7 @@ use weir_meta::kv::{
     SlateReaderOptions, Version,
 };
 use weir_meta::sessions::{NodeRow, SessionId, join, take_alone};
-use weir_meta::{BehindKv, Guard, Meta, forget_holds};
+use weir_meta::{BehindKv, Guard, Meta, forget_holds, sealed_rows};
 use weir_object::{Bucket, Component, ObjectStore, StripeSet, sealed};
 use weir_types::{
     ErrorCode, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat, VolumeId,
@@ -107,7 +107,9 @@ pub(crate) struct Opened {
 
 /// The metadata, opened by one of several that change it.
 pub(crate) struct Joining {
-    kv: Arc<PostgresKv>,
+    /// What fences this node.
+    database: Arc<PostgresKv>,
+    kv: Arc<dyn Kv>,
     /// Before it: what may wait until it is in the database.
     pub(crate) behind: BehindKv,
 }
@@ -126,7 +128,7 @@ impl Joining {
         dead: &[SessionId],
     ) -> Result<Guard> {
         let guard = join(&*self.kv, id, node, dead).await?;
-        self.kv.set_guard(Some((guard.key.clone(), guard.version)));
+        self.database.set_guard(Some((guard.key.clone(), guard.version)));
         Ok(guard)
     }
 }
@@ -220,12 +222,12 @@ impl Metadata {
                 return Ok(Opened { kv: kv.clone(), guard: None, replays: Some(kv) });
             }
         };
-        let kv = self.postgres(self.options(url, false)).await?;
+        let (database, kv) = self.postgres(self.options(url, false)).await?;
         self.check_volume(&kv).await?;
         let over = in_the_way(&*kv, &self.bucket.url().to_string(), take_over).await?;
         let taken = take_alone(&*kv, mount, &over).await;
         let guard = taken.map_err(|error| self.told(error))?;
-        kv.set_guard(Some((guard.key.clone(), guard.version)));
+        database.set_guard(Some((guard.key.clone(), guard.version)));
         forget_holds(&*kv).await.map_err(|error| self.told(error))?;
         Ok(Opened { kv, guard: Some(guard), replays: None })
     }
@@ -241,10 +243,10 @@ impl Metadata {
             );
             return Err(FsError::new(ErrorKind::Unsupported, text));
         };
-        let kv = self.postgres(self.options(url, false)).await?;
+        let (database, kv) = self.postgres(self.options(url, false)).await?;
         self.check_volume(&kv).await?;
         let behind = BehindKv::new(kv.clone());
-        Ok(Joining { kv, behind })
+        Ok(Joining { database, kv, behind })
     }
 
     async fn open_slate(
@@ -274,7 +276,7 @@ impl Metadata {
             }
             Place::Postgres(url) => {
                 let options = PostgresOptions { read_only: true, ..self.options(url, false) };
-                let kv = self.postgres(options).await?;
+                let (_, kv) = self.postgres(options).await?;
                 self.check_volume(&kv).await?;
                 Ok(kv)
             }
@@ -293,7 +295,7 @@ impl Metadata {
                 let store = self.store(Component::Meta);
                 Ok(Arc::new(SlateKv::open(store, META_PATH, options, None).await?))
             }
-            Place::Postgres(url) => Ok(self.postgres(self.options(url, true)).await?),
+            Place::Postgres(url) => Ok(self.postgres(self.options(url, true)).await?.1),
         }
     }
 
@@ -330,13 +332,16 @@ impl Metadata {
         }
     }
 
-    async fn postgres(&self, options: PostgresOptions) -> Result<Arc<PostgresKv>> {
+    /// The database, and what all is read and changed through: of an encrypted volume all that is put there is sealed.
+    async fn postgres(&self, options: PostgresOptions) -> Result<(Arc<PostgresKv>, Arc<dyn Kv>)> {
         let opened = PostgresKv::open(options).await;
-        opened.map(Arc::new).map_err(|error| self.told(error))
+        let database = opened.map(Arc::new).map_err(|error| self.told(error))?;
+        let kv = sealed_rows(database.clone(), &self.keys);
+        Ok((database, kv))
     }
 
     /// Nothing is put into a database that has no volume, and its emptiness is no volume's.
-    async fn check_volume(&self, kv: &Arc<PostgresKv>) -> Result<()> {
+    async fn check_volume(&self, kv: &Arc<dyn Kv>) -> Result<()> {
         // Only the layout is looked at: no time is asked for.
         let error = match Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await {
             Ok(_) => return Ok(()),

@@ -271,7 +271,7 @@ impl Migration {
         let to = self.to.follow(Component::Meta).await?;
         let there = sum(&*to, &|rows| progress(MigrateStep::Comparing, rows, all)).await?;
         let _ = to.close().await;
-        if counted == copied && copied == there {
+        if counted.is_of_same(&copied) && copied.is_of_same(&there) {
             return Ok(copied);
         }
         let text = format!(

@@ -1,5 +1,6 @@
 //! What a key-value engine promises: keys, commits, and what reads and commits answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -93,6 +94,11 @@ pub trait Kv: Send + Sync + 'static {
     /// commit that puts one is answered for before it can be seen. Nothing need come of it.
     fn expect_absent(&self, _key: &Key, _never_had: &dyn Fn() -> bool) {}
 
+    /// By what `key` has its place among others in a [scan](Kv::scan): itself, where the engine does not hide names.
+    fn ordered_by<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        Cow::Borrowed(key)
+    }
+
     /// The values of `keys`, in their order; `None` for those absent.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
 
@@ -119,7 +125,7 @@ pub trait Kv: Send + Sync + 'static {
     }
 
     /// Up to `limit` entries whose keys start with `prefix` and are greater than `after` (if
-    /// given; a full key, prefix included), in key order.
+    /// given; a full key, prefix included), in key order, which is that of [`Kv::ordered_by`].
     async fn scan(
         &self,
         prefix: &[u8],

@@ -12,11 +12,17 @@ const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 /// so.
 pub(super) fn url_if_wanted() -> Option<String> {
     static URL: OnceLock<Option<String>> = OnceLock::new();
-    let wanted = || {
-        let program = std::env::current_exe().expect("a program");
-        program.file_name().is_some_and(|name| name.to_string_lossy().contains("postgres"))
-    };
-    URL.get_or_init(|| wanted().then(start)).clone()
+    URL.get_or_init(|| is_called("postgres").then(start)).clone()
+}
+
+/// Whether volumes are encrypted there though nobody says so.
+pub(super) fn encrypts() -> bool {
+    is_called("postgres_encrypted")
+}
+
+fn is_called(what: &str) -> bool {
+    let program = std::env::current_exe().expect("a program");
+    program.file_name().is_some_and(|name| name.to_string_lossy().contains(what))
 }
 
 fn start() -> String {

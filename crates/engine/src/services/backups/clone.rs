@@ -162,7 +162,7 @@ impl Cloning<'_> {
         let shared = wanted(&self.making.meta(kv.clone()).await?).await?;
         kv.close().await?;
         fail::fail_point!("engine::clone-loaded");
-        if self.making.read_back(metadata).await? != copied {
+        if !self.making.read_back(metadata).await?.is_of_same(&copied) {
             let text = "what was read back of the metadata is not what was written: try again";
             return Err(FsError::new(ErrorKind::Corrupt, text));
         }

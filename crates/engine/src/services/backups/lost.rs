@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
-use weir_meta::sessions::sessions;
 use weir_meta::{Adding, Meta, Restore, Sum, sum};
 use weir_object::{BucketUrl, Component, StripeSet};
-use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Result, VolumeFormat, VolumeId};
+use weir_types::{ErrorKind, FsError, Ino, Result, VolumeFormat, VolumeId};
 
 use super::dumps::chosen;
 use super::held::Held;
@@ -23,6 +22,7 @@ use crate::volume::connector::Connector;
 use crate::volume::context::Clock;
 use crate::volume::format::{abandon, read_format_in, replace_format, stripe_set};
 use crate::volume::host::Host;
+use crate::volume::members::check_no_nodes;
 use crate::volume::metadata::{Metadata, Place};
 
 /// Which volume's metadata, and from what.
@@ -107,14 +107,9 @@ pub async fn restore_metadata(
 /// Refuses where nodes share the volume, as far as its metadata can tell.
 async fn check_alone(options: &RestoreMetadataOptions, metadata: &Metadata) -> Result<()> {
     let Ok(kv) = metadata.follow(Component::Check).await else { return Ok(()) };
-    let nodes = sessions(&*kv).await;
+    let checked = check_no_nodes(&options.url, &*kv).await;
     let _ = kv.close().await;
-    let Some(node) = nodes.unwrap_or_default().into_iter().next() else { return Ok(()) };
-    let (url, name) = (&options.url, node.node.name);
-    let text = format!(
-        "{url} is mounted by node `{name}`: unmount it there; if that is gone, `weir nodes evict` shuts it out"
-    );
-    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
+    checked
 }
 
 /// Refuses where the metadata may not be lost.
@@ -186,7 +181,7 @@ impl Restoring<'_> {
         let meta = Meta::open(kv.clone(), self.options.clock.now.clone()).await?;
         let wanted = wanted(&meta).await;
         let _ = kv.close().await;
-        self.dump.check(there?, "what was loaded")?;
+        self.dump.check_loaded(read, there?)?;
         if lost.place != Place::Bucket || metadata.place != Place::Bucket {
             self.remove_lost(lost).await;
         }

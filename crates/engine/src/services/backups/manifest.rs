@@ -122,16 +122,30 @@ impl BackupView {
 
     /// Refuses rows that are not those that were taken.
     pub(super) fn check(&self, is: Sum, what: &str) -> Result<()> {
-        let Self { name, rows, row_bytes, xxh3, .. } = self;
-        if (is.rows, is.bytes) == (*rows, *row_bytes) && format!("{:032x}", is.xxh3) == *xxh3 {
-            return Ok(());
+        let Self { rows, row_bytes, xxh3, .. } = self;
+        let same = (is.rows, is.bytes) == (*rows, *row_bytes);
+        match same && format!("{:032x}", is.xxh3) == *xxh3 {
+            true => Ok(()),
+            false => Err(self.others(is, what)),
         }
+    }
+
+    /// Refuses rows that are not those that were read, in whatever order they are.
+    pub(super) fn check_loaded(&self, read: Sum, is: Sum) -> Result<()> {
+        match read.is_of_same(&is) {
+            true => Ok(()),
+            false => Err(self.others(is, "what was loaded")),
+        }
+    }
+
+    fn others(&self, is: Sum, what: &str) -> FsError {
+        let Self { name, rows, row_bytes, .. } = self;
         let text = format!(
             "backup `{name}` has {rows} rows in {row_bytes} bytes, and {what} {} in {}, or others: restore \
              another one",
             is.rows, is.bytes
         );
-        Err(FsError::new(ErrorKind::Corrupt, text))
+        FsError::new(ErrorKind::Corrupt, text)
     }
 
     /// One GET. `NotFound` if there is no whole backup of this name.

@@ -145,7 +145,7 @@ impl Restoring<'_> {
         let kv = self.making.begin(metadata).await?;
         let (wanted, loaded) = self.rows(&kv).await?;
         kv.close().await?;
-        if self.making.read_back(metadata).await? != loaded {
+        if !self.making.read_back(metadata).await?.is_of_same(&loaded) {
             let text = "the rows that were loaded cannot be read back as they were: try again";
             return Err(FsError::new(ErrorKind::Corrupt, text));
         }
