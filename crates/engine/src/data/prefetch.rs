@@ -16,8 +16,10 @@ use crate::volume::context::Counts;
 
 /// A fetch of no more than this brings its neighbours along.
 pub(crate) const SMALL_BYTES: u32 = 256 << 10;
-/// Bytes that such a fetch gets in all.
+/// Bytes that such a fetch gets in all, and records that it may be taken to bring: each is a file in the tier, which takes
+/// time to be made, too, and who reads some of a million tiny ones does not want ten thousand more with each.
 const WINDOW_BYTES: u32 = 1 << 20;
+const WINDOW_RECORDS: u32 = 512;
 /// Room that the tier must have for what nobody asked for.
 const ROOM: Amount = Amount { bytes: 16 << 20, files: 512 };
 
@@ -55,7 +57,7 @@ impl Fetcher {
         let segments = self.meta.segments(Some(before), 1).await.ok()?;
         let segment = segments.into_iter().find(|s| s.id == run.segment)?;
         let object_bytes = segment.info.object_bytes.min(u64::from(u32::MAX)) as u32;
-        let end = run.start.saturating_add(WINDOW_BYTES).min(object_bytes);
+        let end = run.start.saturating_add(window_bytes(run)).min(object_bytes);
         let end = self.space.recent.next(run.segment, run.end, end);
         (end > run.end).then_some(end)
     }
@@ -140,5 +142,42 @@ impl Fetcher {
             claim.done(chunk, Ok(()));
         }
         Ok(())
+    }
+}
+
+/// What the window of a run is, where those behind it are like its own.
+fn window_bytes(run: &Run) -> u32 {
+    let records = run.records.len().max(1) as u32;
+    let mean = ((run.end - run.start) / records).max(1);
+    mean.saturating_mul(WINDOW_RECORDS).min(WINDOW_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_no_more_records_than_a_tier_makes_files_of_in_a_moment() {
+        let record = |stored_bytes| RecordRef {
+            segment: SegmentId(1),
+            position: 0,
+            stored_bytes,
+            raw_bytes: stored_bytes,
+            checksum: 0,
+        };
+        let window = |records: usize, bytes: u32| {
+            let all = records as u32 * bytes;
+            let run = Run {
+                segment: SegmentId(1),
+                start: 7,
+                end: 7 + all,
+                records: vec![record(bytes); records],
+            };
+            window_bytes(&run)
+        };
+        assert_eq!(window(1, 100), 51_200);
+        assert_eq!(window(3, 100), 51_200);
+        assert_eq!(window(1, 2_048), WINDOW_BYTES);
+        assert_eq!(window(4, 65_536), WINDOW_BYTES);
     }
 }

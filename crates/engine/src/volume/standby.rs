@@ -24,9 +24,9 @@ use super::options::MountOptions;
 use super::turn::{Beat, Turn};
 
 /// How often who has the volume says so, in milliseconds. Also how often others look.
-const BEAT_MS: u64 = 3_000;
+const BEAT_MS: u64 = 2_000;
 /// How long it answers after the start of a beat, in milliseconds.
-const ANSWERS_MS: u64 = 9_000;
+const ANSWERS_MS: u64 = 6_000;
 /// Looks over which a beat is the same of one that is gone.
 const SILENT_LOOKS: u32 = 5;
 const _: () = assert!((SILENT_LOOKS as u64 - 1) * BEAT_MS > ANSWERS_MS);
@@ -156,7 +156,7 @@ impl Watch {
 }
 
 /// Waits until nobody has the volume who is not known to be gone. `waits` is told, once, whom it waits for. Two
-/// GETs every 3 s. An error only where the first look fails.
+/// GETs every 2 s. An error only where the first look fails.
 pub async fn await_turn(options: &MountOptions, waits: impl FnOnce(&str)) -> Result<Turn> {
     let bucket = options.connector.connect(&options.url)?;
     let (mut watch, mut waits, mut first) = (Watch::default(), Some(waits), true);
