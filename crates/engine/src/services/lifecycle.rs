@@ -173,14 +173,15 @@ impl Lifecycle {
         self.begin().await
     }
 
-    /// Has a pass begin soon, also where there was one today. Two reads and a commit.
+    /// Has a pass begin soon, also where there was one today. Answers how many were begun before, whatever began meanwhile: who
+    /// waits does so for the next one. Two reads and a commit.
     pub(crate) async fn begin(&self) -> Result<LifecycleView> {
         self.context.check_writable()?;
         let row = PassRow::read(&self.meta).await?;
         AskedRow { number: row.number + 1 }.write(&self.meta).await?;
         self.progress.lock().not_before_ms = 0;
         self.asked.notify_one();
-        self.view().await
+        Ok(LifecycleView { passes: row.number, ..self.view().await? })
     }
 
     /// Whether a pass is to begin: one was asked for, was broken off, or a day has passed.
