@@ -76,10 +76,10 @@ pub async fn nodes(options: &NodesOptions, watch: bool) -> Result<Vec<NodeView>>
     seen
 }
 
-/// Refuses where nodes share the volume, as far as its metadata can tell. One read.
+/// Refuses where nodes share the volume, with `Conflict`, and where that cannot be seen. One read.
 pub(crate) async fn check_no_nodes(url: &BucketUrl, kv: &dyn Kv) -> Result<()> {
-    let nodes = sessions::sessions(kv).await;
-    let Some(node) = nodes.unwrap_or_default().into_iter().next() else { return Ok(()) };
+    let nodes = sessions::sessions(kv).await?;
+    let Some(node) = nodes.into_iter().next() else { return Ok(()) };
     let text = format!(
         "{url} is mounted by node `{}`: unmount it there; if that is gone, `weir nodes evict` shuts it out",
         node.node.name

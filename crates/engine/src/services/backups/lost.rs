@@ -109,7 +109,11 @@ async fn check_alone(options: &RestoreMetadataOptions, metadata: &Metadata) -> R
     let Ok(kv) = metadata.follow(Component::Check).await else { return Ok(()) };
     let checked = check_no_nodes(&options.url, &*kv).await;
     let _ = kv.close().await;
-    checked
+    // Metadata that is damaged may not tell.
+    checked.or_else(|error| match error.kind() {
+        ErrorKind::Conflict => Err(error),
+        _ => Ok(()),
+    })
 }
 
 /// Refuses where the metadata may not be lost.
