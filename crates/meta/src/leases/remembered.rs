@@ -3,6 +3,7 @@
 mod along;
 mod asking;
 mod held;
+mod looks;
 mod pause;
 mod room;
 
@@ -15,26 +16,17 @@ use crate::keys;
 use crate::kv::{Key, Version, Versioned};
 use asking::Asking;
 use held::{Held, Whole};
+use looks::Looks;
 pub(super) use pause::Pause;
 
 /// Most rows that are remembered: some 100 MB of what they mostly are. When there would be more,
 /// half of the leases are forgotten, or all rows.
 const ROWS_MAX: usize = 1 << 19;
-/// Most inodes of which it is known how often they were looked at.
-const LOOKS_MAX: usize = 1 << 16;
-
 /// After so many names that were not there the list of a directory is read.
 const MISSES: u32 = 8;
 
 /// After so many names that were made in it a directory is worth a write lease.
 const NAMES: u32 = 4;
-
-/// A second look counts this much after the first one: one operation of a program looks several times.
-const LOOK_AGAIN_MS: u64 = 50;
-/// And not later than this.
-const LOOK_LATE_MS: u64 = 300_000;
-/// No lease is taken for this long on what was changed here: others may be about to change it, too.
-const CHANGED_MS: u64 = 100;
 
 /// A moment, in changes of what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,14 +85,6 @@ struct Taking {
     changed: bool,
 }
 
-/// How an inode without a lease was looked at.
-#[derive(Clone, Copy, Default)]
-struct Looks {
-    first_ms: Option<u64>,
-    not_before_ms: u64,
-    pause: Pause,
-}
-
 impl Remembered {
     pub(super) fn held(&self) -> usize {
         self.held.len()
@@ -116,7 +100,7 @@ impl Remembered {
         let looks = self.looks.get(&dir).copied().unwrap_or_default();
         let Some(held) = self.held.get_mut(&dir) else { return false };
         held.made += 1;
-        if held.made % NAMES != 0 || now_ms < looks.not_before_ms {
+        if held.made % NAMES != 0 || looks.is_left_alone(now_ms) {
             return false;
         }
         if !held.whole.entries {
@@ -189,7 +173,10 @@ impl Remembered {
     ) -> bool {
         for (key, found) in keys.iter().zip(found) {
             let Some(ino) = keys::leased_with(key) else { continue };
-            let Some(held) = self.held.get(&ino) else { continue };
+            let Some(held) = self.held.get(&ino) else {
+                self.looks.entry(ino).and_modify(|looks| looks.saw(key, found.as_ref()));
+                continue;
+            };
             if !held.changed_since(began.0, |one| one == key) && !self.changing.contains_key(key) {
                 self.remember(ino, key, found.clone());
             }
@@ -229,9 +216,7 @@ impl Remembered {
             let lease = self.held.get(&ino).map(|held| held.since);
             changes.push(Change { key: key.clone(), lease, began: self.now, raises: *raises });
             if key.first() == Some(&keys::INODE) && lease.is_none() {
-                let looks = self.looks(ino);
-                looks.first_ms = None;
-                looks.not_before_ms = looks.not_before_ms.max(now_ms + CHANGED_MS);
+                self.looks(ino).changed(now_ms);
             }
         }
         changes
@@ -361,48 +346,6 @@ impl Remembered {
         }
     }
 
-    /// The same, because others want to change them.
-    pub(super) fn asked_back(&mut self, inos: &[Ino], now_ms: u64) {
-        self.forget(inos);
-        for ino in inos {
-            let looks = self.looks(*ino);
-            looks.first_ms = None;
-            looks.not_before_ms = looks.pause.asked(now_ms);
-        }
-    }
-
-    /// Somebody looks at an inode; answers whether there is one to take a lease on.
-    pub(super) fn looked_at(&mut self, ino: Ino, now_ms: u64) -> bool {
-        if self.held.contains_key(&ino) || self.taking.contains_key(&ino) {
-            return false;
-        }
-        self.make_room();
-        let looks = self.looks(ino);
-        if now_ms < looks.not_before_ms {
-            return false;
-        }
-        match looks.first_ms.filter(|first| now_ms <= first + LOOK_LATE_MS) {
-            Some(first) if now_ms < first + LOOK_AGAIN_MS => false,
-            Some(_) => {
-                looks.first_ms = None;
-                self.taking.insert(ino, Taking::default());
-                self.wanted.push(ino);
-                true
-            }
-            None => {
-                looks.first_ms = Some(now_ms);
-                false
-            }
-        }
-    }
-
-    fn looks(&mut self, ino: Ino) -> &mut Looks {
-        if self.looks.len() >= LOOKS_MAX && !self.looks.contains_key(&ino) {
-            self.looks.clear();
-        }
-        self.looks.entry(ino).or_default()
-    }
-
     /// Up to `most` inodes to take leases on, until [`Remembered::taken`] of each.
     pub(super) fn wanted(&mut self, most: usize) -> Vec<Ino> {
         let rest = self.wanted.split_off(self.wanted.len().min(most));
@@ -453,14 +396,6 @@ impl Remembered {
         if let Some(before) = self.held.insert(ino, held) {
             self.rows -= before.rows.len();
         }
-    }
-
-    /// Nobody asked for anything back.
-    #[cfg(test)]
-    pub(super) fn forgive(&mut self) {
-        self.looks
-            .values_mut()
-            .for_each(|looks| (looks.not_before_ms, looks.pause) = (0, Pause::default()));
     }
 }
 

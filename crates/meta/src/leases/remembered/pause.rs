@@ -4,6 +4,9 @@
 const FIRST_MS: u64 = 500;
 /// How often that doubles: up to four minutes.
 const DOUBLES_MAX: u32 = 9;
+/// So many reads that find it unchanged end the first pause, and twice as many each time that follows soon: to be asked
+/// takes who asks some ten reads.
+const FIRST_LOOKS: u32 = 16;
 /// What comes so many times as long behind the last time as that lasted is a first time.
 const SOON: u64 = 8;
 
@@ -24,6 +27,11 @@ impl Pause {
         };
         self.began_ms = Some(now_ms);
         now_ms + (FIRST_MS << self.doubles)
+    }
+
+    /// How many reads that find it unchanged end it before its time.
+    pub(crate) fn looks(self) -> u32 {
+        FIRST_LOOKS << self.doubles
     }
 }
 

@@ -46,6 +46,33 @@ fn a_lease_that_is_asked_back_while_it_is_taken_is_none() {
 }
 
 #[test]
+fn what_was_asked_back_is_worth_a_lease_sooner_where_reads_find_it_unchanged() {
+    let rows = [keys::inode(INO), keys::dir_times(INO)];
+    let mut all = leased();
+    all.asked_back(&[INO], 1_000);
+    let read = |all: &mut Remembered, times| {
+        all.learn(&rows, &[row(1), row(times)], all.stamp());
+        all.looked_at(INO, 1_000)
+    };
+    // Somebody makes a name now and then.
+    assert!((0..100).all(|at| !read(&mut all, at / 8)));
+    assert!(!all.looks(INO).is_left_alone(1_500) && all.looks(INO).is_left_alone(1_499));
+    assert!((0..17).all(|_| !read(&mut all, 100)), "the first of them tells of a change");
+    assert!(!all.looks(INO).is_left_alone(1_001));
+    read(&mut all, 101);
+    assert!(all.looks(INO).is_left_alone(1_001), "and changed again");
+    (0..16).for_each(|_| _ = read(&mut all, 101));
+    assert!(!all.looked_at(INO, 1_010) && all.looked_at(INO, 1_050));
+    assert!(all.taken(INO, row(1)));
+    // Once more soon after that: twice as many.
+    all.asked_back(&[INO], 1_100);
+    (0..31).for_each(|_| _ = read(&mut all, 102));
+    assert!(all.looks(INO).is_left_alone(1_101));
+    (0..2).for_each(|_| _ = read(&mut all, 102));
+    assert!(!all.looks(INO).is_left_alone(1_101));
+}
+
+#[test]
 fn a_change_of_ones_own_while_it_is_taken_leaves_no_row() {
     let mut all = wanting();
     let change = all.begins_to_change(&[(key(), false)], 100);
