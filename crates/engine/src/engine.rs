@@ -476,6 +476,7 @@ fn scrubber(data: &DataPlane) -> Scrubber {
         nodes: data.nodes.clone(),
         mirrors: data.mirrors.clone(),
         flusher: data.flusher.clone(),
+        fetcher: data.fetcher.clone(),
     })
 }
 

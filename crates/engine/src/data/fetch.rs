@@ -5,6 +5,7 @@
 //! nobody else.
 
 pub(crate) mod by_peers;
+mod lost;
 pub(crate) mod recent;
 mod run;
 mod stored;

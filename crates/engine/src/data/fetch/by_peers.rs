@@ -51,6 +51,11 @@ impl Fetcher {
         self.peers.as_ref().filter(|peers| peers.pays(bytes))
     }
 
+    /// Whether there are other nodes that can be asked.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.peers.as_ref().is_some_and(|peers| peers.others() > 0)
+    }
+
     /// Which of these ranges of files one of these sessions has in its tier.
     pub(crate) async fn held_by(
         &self,

@@ -17,6 +17,7 @@ use weir_types::{
     CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Native, RecordRef, Result,
 };
 
+use super::lost::is_lost;
 use super::{Claim, Priority, Urgency};
 use crate::data::fetch::Fetcher;
 use crate::data::native::{NativeRun, plan_native};
@@ -27,9 +28,9 @@ use crate::volume::context::Counts;
 const TRIES: usize = 5;
 
 /// What the runs of one fetch work on together.
-struct Work {
-    fetcher: Arc<Fetcher>,
-    mirror: Arc<Mirror>,
+pub(super) struct Work {
+    pub(super) fetcher: Arc<Fetcher>,
+    pub(super) mirror: Arc<Mirror>,
     stamp: u64,
     priority: Priority,
     /// The object that native runs are of.
@@ -59,7 +60,7 @@ impl Job {
     }
 }
 
-struct RunState {
+pub(super) struct RunState {
     claim: Claim,
     chunks: HashMap<ChunkIndex, Wanted>,
     /// Chunks that use a record which is not here yet.
@@ -230,6 +231,13 @@ impl Work {
             (state.claim.urgency.clone(), users.flatten().copied().collect::<Vec<_>>())
         };
         match self.try_job(job, alone, &urgency, &chunks).await {
+            Err(error)
+                if is_lost(&error)
+                    && let Job::Records(run) = job
+                    && self.take_from_anybody(run).await =>
+            {
+                Ok(())
+            }
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let error = Arc::new(error);
                 let claim = &mut self.state().claim;
@@ -261,7 +269,7 @@ impl Work {
         self.fetcher.space.recent.note(run);
         let mut each =
             |record: RecordRef, bytes| self.take(record_place(&record), record.stored_bytes, bytes);
-        let files = self.state().files_of(run, self.mirror.ino());
+        let files = self.state().files_of(&run.records, self.mirror.ino());
         self.fetcher.get_records(run, &files, &mut each).await
     }
 
@@ -275,7 +283,7 @@ impl Work {
     }
 
     /// A record or piece came: chunks that now are whole go into the mirror.
-    fn take(&self, place: Place, stored_bytes: u32, bytes: Bytes) -> Result<()> {
+    pub(super) fn take(&self, place: Place, stored_bytes: u32, bytes: Bytes) -> Result<()> {
         Counts::add(&self.fetcher.context.counts.bytes_fetched, u64::from(stored_bytes));
         let whole = self.state().take(place, bytes);
         whole.into_iter().try_for_each(|whole| self.store(whole))
@@ -288,7 +296,7 @@ impl Work {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, RunState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, RunState> {
         self.state.lock()
     }
 }
@@ -311,9 +319,14 @@ impl RunState {
         self.chunks.extract_if(|_, wanted| wanted.missing == 0).map(|(chunk, _)| chunk).collect()
     }
 
-    /// The records of a run, with the bytes of the file that they were made of, up to the first of which that is
+    /// Whether a record is not here yet.
+    pub(super) fn lacks(&self, record: &RecordRef) -> bool {
+        self.users.contains_key(&record_place(record))
+    }
+
+    /// Records that are not here yet, with the bytes of the file that they were made of, up to the first of which that is
     /// not known.
-    fn files_of(&self, run: &Run, ino: Ino) -> Vec<FileRecord> {
+    pub(super) fn files_of(&self, records: &[RecordRef], ino: Ino) -> Vec<FileRecord> {
         let file_of = |record: &RecordRef| {
             let chunk = *self.users.get(&record_place(record))?.first()?;
             let extents = &self.chunks.get(&chunk)?.extents;
@@ -322,7 +335,7 @@ impl RunState {
             let offset = start.checked_sub(u64::from(extent.skip))?;
             Some(FileRecord { record: *record, ino, offset })
         };
-        run.records.iter().map_while(file_of).collect()
+        records.iter().map_while(file_of).collect()
     }
 
     /// Takes a record in; answers the chunks that it completes.

@@ -25,6 +25,8 @@ use super::{Peers, route};
 pub(crate) const RECORDS_MAX: usize = 64;
 /// Nodes that remember who asked for a part, and those of them who are asked for records.
 const REMEMBER: usize = 2;
+/// Nodes that are asked for what is nowhere else.
+const ANYBODY: usize = 64;
 /// Ranges of one question.
 const RANGES: usize = 256;
 /// Bytes of a fingerprint.
@@ -87,6 +89,21 @@ impl Peers {
             nodes.extend(self.together.maker(first.segment).filter(|node| self.may_ask(node)));
         }
         for node in nodes {
+            if let Some(given) = self.ask_for_records(node, records).await {
+                return Some(given);
+            }
+        }
+        None
+    }
+
+    /// The same of any other node, one after the other: for what is nowhere else.
+    pub(crate) async fn records_of_anybody(&self, records: &[FileRecord]) -> Option<(Bytes, Node)> {
+        let first = records.first()?.record;
+        let place = (&Object::Segment(first.segment), u64::from(first.position) / GIVEN_BYTES);
+        let mut nodes = self.together.peers();
+        nodes.retain(|node| self.may_ask(node));
+        let ranked = route::ranked(place, self.me(), nodes).into_iter().flatten();
+        for node in ranked.take(ANYBODY) {
             if let Some(given) = self.ask_for_records(node, records).await {
                 return Some(given);
             }

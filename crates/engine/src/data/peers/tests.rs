@@ -460,6 +460,8 @@ async fn what_a_node_has_in_its_tier_comes_from_there() {
         all[1].records_of_tier(asked).await.is_none(),
         "nobody asked for it, and who made it is gone"
     );
+    assert!(all[1].records_of_anybody(asked).await.is_some(), "unless all are asked");
+    assert!(all[0].records_of_anybody(asked).await.is_none());
     assert!(all[0].records_of_tier(asked).await.is_none(), "the other one has nothing");
     let (mut bytes, from) = all[1].records_of_tier(asked).await.expect("it is in a tier");
     assert_eq!(from.fingerprint, all[0].me());

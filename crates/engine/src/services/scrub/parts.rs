@@ -6,6 +6,7 @@ use weir_meta::Meta;
 use weir_object::StripeSet;
 use weir_tier::Tier;
 
+use crate::data::fetch::Fetcher;
 use crate::data::flush::Flusher;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Nodes;
@@ -20,4 +21,5 @@ pub(crate) struct ScrubParts {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) flusher: Arc<Flusher>,
+    pub(crate) fetcher: Arc<Fetcher>,
 }

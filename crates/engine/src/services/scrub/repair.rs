@@ -1,4 +1,5 @@
-//! What is damaged in the bucket and whole in the tier is sent off anew; what is in neither is told.
+//! What is damaged in the bucket and whole in the tier, or in that of another node, is sent off anew; what is nowhere is
+//! told.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -7,6 +8,7 @@ use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, Ino, Result, SegmentId};
 
 use super::parts::ScrubParts;
 use super::row::Lost;
+use crate::data::fetch::Priority;
 use crate::volume::context::blocking;
 
 /// What of a segment's object does not have its checksum.
@@ -56,11 +58,11 @@ impl ScrubParts {
         Ok(mended)
     }
 
-    /// Makes bytes that are local and clean, as the metadata has the file now, ones that are to leave. Answers whether all
-    /// of them are.
+    /// Makes bytes that are local and clean, as the metadata has the file now, ones that are to leave; those that are not
+    /// local come from another node first, if one has them. Answers whether all of them leave.
     async fn send(&self, of: &Use) -> Result<bool> {
-        let ScrubParts { tier, nodes, mirrors, .. } = self;
-        if tier.find(of.ino).is_none() {
+        let ScrubParts { tier, nodes, mirrors, fetcher, .. } = self;
+        if tier.find(of.ino).is_none() && !fetcher.has_peers() {
             return Ok(false);
         }
         let node = nodes.get(of.ino);
@@ -73,7 +75,13 @@ impl ScrubParts {
             mirror => mirror?,
         };
         let ByteRange { start, end } = bytes_of(of);
-        let is_here = mirror.missing(start, end).is_empty();
+        let is_here = || mirror.missing(start, end).is_empty();
+        if !is_here() && fetcher.has_peers() {
+            let range = [ByteRange::new(start, end)];
+            // What nobody has is told in the end.
+            let _ = fetcher.fetch_whole(&mirror, &range, Priority::Hydrate).await;
+        }
+        let is_here = is_here();
         if is_here {
             let adopted = mirror.clone();
             blocking(move || adopted.adopt(start, end)).await?;
