@@ -66,6 +66,11 @@ impl Secret {
         }
     }
 
+    /// A key that was kept by other means than a file with it.
+    pub fn of_key(key: Zeroizing<[u8; KEY_BYTES]>) -> Self {
+        Self(Kind::Key(key))
+    }
+
     /// Refuses what should open no new volume.
     pub(crate) fn check_strong(&self) -> Result<()> {
         match &self.0 {

@@ -33,7 +33,7 @@ pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
 
 /// The same, and opens volumes with what the flags or the environment name.
 pub(crate) fn volume_connector(args: &ConnectArgs, options: ConnectOptions) -> Result<Connector> {
-    Ok(Connector { secret: secret(&args.key)?, ..connector(options)? })
+    Ok(Connector { secret: secret(args)?, ..connector(options)? })
 }
 
 /// Makes the directories of `file://` URLs that are not there, for their owner alone: all bytes of

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use weir_engine::Secret;
+use weir_kms::SealedKey;
 use weir_types::{ErrorKind, FsError, Result};
 use zeroize::Zeroizing;
 
-use crate::cli::KeyArgs;
+use crate::cli::{ConnectArgs, KeyArgs};
 
 const FILE_VARIABLE: &str = "WEIR_KEY_FILE";
 const COMMAND_VARIABLE: &str = "WEIR_KEY_COMMAND";
@@ -19,26 +20,27 @@ const PASSPHRASE_VARIABLE: &str = "WEIR_PASSPHRASE";
 const MOST_BYTES: u64 = 4096;
 
 /// What the flags name, else what the environment does; `None` if neither names anything.
-pub(crate) fn secret(args: &KeyArgs) -> Result<Option<Secret>> {
-    if let Some(path) = &args.key_file {
-        return of_file(path).map(Some);
+pub(crate) fn secret(args: &ConnectArgs) -> Result<Option<Secret>> {
+    let (KeyArgs { key_file, key_command }, profile) = (&args.key, args.profile.as_deref());
+    if let Some(path) = key_file {
+        return of_file(path, profile).map(Some);
     }
-    if let Some(command) = &args.key_command {
-        return of_command(command).map(Some);
+    if let Some(command) = key_command {
+        return of_command(command, profile).map(Some);
     }
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = set(FILE_VARIABLE) {
-        return of_file(&PathBuf::from(path)).map(Some);
+        return of_file(&PathBuf::from(path), profile).map(Some);
     }
     if let Some(command) = set(COMMAND_VARIABLE) {
-        return of_command(&command.to_string_lossy()).map(Some);
+        return of_command(&command.to_string_lossy(), profile).map(Some);
     }
     let Some(words) = set(PASSPHRASE_VARIABLE) else { return Ok(None) };
-    parsed(words.as_encoded_bytes(), PASSPHRASE_VARIABLE).map(Some)
+    parsed(words.as_encoded_bytes(), PASSPHRASE_VARIABLE, profile).map(Some)
 }
 
-/// What a file holds.
-pub(crate) fn of_file(path: &Path) -> Result<Secret> {
+/// What a file holds; the profile is that by which AWS KMS is asked, where it holds what only that opens.
+pub(crate) fn of_file(path: &Path, profile: Option<&str>) -> Result<Secret> {
     let name = path.display().to_string();
     let read = || {
         let file = File::open(path)?;
@@ -56,14 +58,14 @@ pub(crate) fn of_file(path: &Path) -> Result<Secret> {
             format!("{name} is no key file: it is too large"),
         ));
     }
-    let secret = parsed(&text, &name)?;
-    if mode & 0o077 != 0 {
+    let secret = parsed(&text, &name, profile)?;
+    if mode & 0o077 != 0 && SealedKey::parse(&text).is_none() {
         tracing::warn!(file = name, "others may read this key file: `chmod 600` it");
     }
     Ok(secret)
 }
 
-fn of_command(command: &str) -> Result<Secret> {
+fn of_command(command: &str, profile: Option<&str>) -> Result<Secret> {
     let run = Command::new("sh")
         .arg("-c")
         .arg(command)
@@ -75,9 +77,26 @@ fn of_command(command: &str) -> Result<Secret> {
         let text = format!("the command that says the key failed ({}): {command}", run.status);
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
-    parsed(&Zeroizing::new(run.stdout), "what the command that says the key printed")
+    parsed(&Zeroizing::new(run.stdout), "what the command that says the key printed", profile)
 }
 
-fn parsed(text: &[u8], what: &str) -> Result<Secret> {
-    Secret::parse(text).map_err(|error| error.within(what))
+fn parsed(text: &[u8], what: &str, profile: Option<&str>) -> Result<Secret> {
+    let secret = match SealedKey::parse(text) {
+        Some(sealed) => {
+            sealed.and_then(|sealed| wait_for(sealed.open(profile))).map(Secret::of_key)
+        }
+        None => Secret::parse(text),
+    };
+    secret.map_err(|error| error.within(what))
+}
+
+/// Waits for a request as for the command that says a key, wherever the caller runs.
+pub(crate) fn wait_for<T: Send>(asked: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    let wait = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| FsError::local_io("make a runtime", e))?;
+        runtime.block_on(asked)
+    };
+    let done = std::thread::scope(|scope| scope.spawn(wait).join());
+    done.unwrap_or_else(|_| Err(FsError::new(ErrorKind::Bug, "the request for a key panicked")))
 }

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 18] = [
+const ROOMS: [(&str, &[&str]); 19] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
     ("weir-keys", &["weir-types"]),
+    ("weir-kms", &["weir-types"]),
     ("weir-segment", &["weir-keys", "weir-types"]),
     ("weir-object", &["weir-keys", "weir-types"]),
     ("weir-tls", &["weir-types"]),
@@ -46,10 +47,11 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 19] = [
+const LIBRARIES: [(&str, &[&str]); 20] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
-    ("aws-config", &["weir-object"]),
+    ("aws-config", &["weir-kms", "weir-object"]),
+    ("aws-sdk-kms", &["weir-kms"]),
     ("aws-credential-types", &["weir-object"]),
     // What is sealed at rest; a key pair for each session; proofs in file handles.
     ("aws-lc-rs", &["weir-keys", "weir-peer", "weir-door-nfs"]),

@@ -9,13 +9,14 @@ use super::connect::ConnectArgs;
 pub(super) const KEY_EXAMPLES: &str = "\
 Examples:
   weir key new /etc/weir/genomes.key                           a file with a key by chance
+  weir key new /etc/weir/genomes.key --kms alias/weir          the same, sealed by AWS KMS, which opens it for who may ask
   weir format s3://my-bucket/genomes --encrypt --key-file /etc/weir/genomes.key
   weir key list s3://my-bucket/genomes
   weir key add s3://my-bucket/genomes escrow --new-key-file words --key-file /etc/weir/genomes.key
   weir key remove s3://my-bucket/genomes escrow --key-file /etc/weir/genomes.key
   weir key rotate s3://my-bucket/genomes --stays words --key-file /etc/weir/genomes.key
 
-A key file has a key that `weir key new` made, or one line that is a passphrase. Any key of a volume opens it: give each
+A key file has a key that `weir key new` made, as it is or sealed by AWS KMS, or one line that is a passphrase. Any key of a volume opens it: give each
 machine or team its own, and keep one where no fire reaches both. Mounts go on with what they have; after `rotate` what
 they write is sealed by the new key once they are mounted anew. Without any of its keys a volume is lost.";
 
@@ -31,6 +32,12 @@ pub(crate) enum KeyCommand {
     New {
         /// The file, which must not be there
         file: PathBuf,
+        /// Have the key sealed by a key of AWS KMS (its ARN, id or `alias/…`): who may use that opens it, and the file is no secret
+        #[arg(long, value_name = "KEY")]
+        kms: Option<String>,
+        /// Profile of ~/.aws/config by which KMS is asked
+        #[arg(long, requires = "kms")]
+        profile: Option<String>,
     },
     /// What opens a volume: names, not the keys
     List(KeyListArgs),

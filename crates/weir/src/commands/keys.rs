@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_engine::{ConnectOptions, Connector, KeyChange, Secret, change_keys, volume_keys};
-use weir_types::{Encryption, FsError, Result, UnixTime};
+use weir_kms::SealedKey;
+use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
+use zeroize::Zeroizing;
 
 use crate::cli::{ConnectArgs, KeyAddArgs, KeyCommand, KeyListArgs, KeyRemoveArgs, KeyRotateArgs};
 use crate::{buckets, clock, render, secrets};
@@ -17,7 +19,9 @@ const TIMEOUT_MS: u64 = 15_000;
 
 pub(crate) async fn run(command: KeyCommand) -> Result<ExitCode> {
     match command {
-        KeyCommand::New { file } => new(&file)?,
+        KeyCommand::New { file, kms, profile } => {
+            new(&file, kms.as_deref(), profile.as_deref()).await?
+        }
         KeyCommand::List(args) => list(args).await?,
         KeyCommand::Add(args) => add(args).await?,
         KeyCommand::Remove(args) => remove(args).await?,
@@ -26,8 +30,20 @@ pub(crate) async fn run(command: KeyCommand) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn new(file: &Path) -> Result<()> {
-    let text = Secret::new_key_file()?;
+async fn new(file: &Path, kms: Option<&str>, profile: Option<&str>) -> Result<()> {
+    let (text, said) = match kms {
+        None => (Secret::new_key_file()?, "and only you can read it".to_owned()),
+        Some(key_id) => {
+            // Before anything is asked for: what is there stays.
+            if file.symlink_metadata().is_ok() {
+                let text = format!("{}: there is such a file already", file.display());
+                return Err(FsError::new(ErrorKind::Exists, text));
+            }
+            let sealed = SealedKey::new(key_id, profile).await?;
+            let said = format!("which is opened by who may use the KMS key {}", sealed.arn());
+            (Zeroizing::new(sealed.to_text()), said)
+        }
+    };
     let write = || {
         let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
         made.write_all(text.as_bytes())?;
@@ -36,7 +52,7 @@ fn new(file: &Path) -> Result<()> {
     let name = file.display();
     write().map_err(|e| FsError::local_io(format!("make the key file {name}"), e))?;
     render::say(&format!(
-        "{name} has a new key, and only you can read it. Keep a copy elsewhere: what is sealed by it is lost without it.\n"
+        "{name} has a new key, {said}. Keep a copy elsewhere: what is sealed by it is lost without it.\n"
     ))
 }
 
@@ -54,7 +70,7 @@ async fn list(args: KeyListArgs) -> Result<()> {
 }
 
 async fn add(args: KeyAddArgs) -> Result<()> {
-    let new = secrets::of_file(&args.new_key_file)?;
+    let new = secrets::of_file(&args.new_key_file, args.connect.profile.as_deref())?;
     let change = KeyChange::Add(args.name.clone(), new);
     say(&changed(&args.url, &args.connect, change).await?, args.json, "")
 }
@@ -68,7 +84,9 @@ async fn remove(args: KeyRemoveArgs) -> Result<()> {
 }
 
 async fn rotate(args: KeyRotateArgs) -> Result<()> {
-    let stays = args.stays.iter().map(|file| secrets::of_file(file)).collect::<Result<Vec<_>>>()?;
+    let profile = args.connect.profile.as_deref();
+    let stays = args.stays.iter().map(|file| secrets::of_file(file, profile));
+    let stays = stays.collect::<Result<Vec<_>>>()?;
     let change = KeyChange::Rotate { stay: stays, drop_others: args.drop_others };
     let encryption = changed(&args.url, &args.connect, change).await?;
     let note = "The new key seals what mounts write that begin from now on; all that was written stays readable.\n";
