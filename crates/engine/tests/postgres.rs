@@ -4,6 +4,8 @@
 
 #[path = "nodes/actions.rs"]
 mod actions;
+#[path = "nodes/appends.rs"]
+mod appends;
 #[path = "belongs.rs"]
 mod belongs;
 #[path = "nodes/disks.rs"]
@@ -14,6 +16,8 @@ mod life;
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
+#[path = "nodes/shut_out.rs"]
+mod shut_out;
 #[path = "nodes/spread.rs"]
 mod spread;
 #[path = "nodes/whole.rs"]

@@ -129,6 +129,7 @@ impl Mirror {
                 unjournaled,
                 written: Written::default(),
                 changes: 0,
+                later: None,
                 verified: true,
                 logged: false,
                 listed: false,

@@ -82,7 +82,7 @@ async fn rule(engine: &Engine) -> ThroughputView {
     report.rules.into_iter().find(|rule| rule.name == "/").expect("the volume's")
 }
 
-async fn share(engine: &Engine) -> ShareView {
+pub(crate) async fn share(engine: &Engine) -> ShareView {
     rule(engine).await.share.unwrap_or(ShareView {
         share: 0.0,
         permitted_bytes_per_s: 0.0,

@@ -141,7 +141,7 @@ impl Mirror {
         let residency = self.read_state();
         let state = &residency.state;
         let same_size = state.pending.size || state.size == inode.size;
-        residency.verified && state.generation == inode.data.generation && same_size
+        residency.verified && residency.generation() == inode.data.generation && same_size
     }
 
     /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
@@ -155,7 +155,7 @@ impl Mirror {
         if !state.pending.size {
             state.size = inode.size;
         }
-        let missed = inode.data.generation.wrapping_sub(state.generation);
+        let missed = inode.data.generation.wrapping_sub(residency.generation());
         // Where others write the volume, who was lent the mirror file is parted from it by `trim`.
         let among_nodes = self.shared.among_nodes.load(Ordering::Acquire);
         let passthrough = residency.passthrough.active && !among_nodes;
@@ -181,7 +181,10 @@ impl Mirror {
             if ours {
                 state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
             }
-            state.generation = inode.data.generation;
+            match among_nodes && !ours {
+                true => residency.others_made(&mut state, inode.data.generation),
+                false => state.generation = inode.data.generation,
+            }
             state.remote_end = inode.size;
             if passthrough {
                 // Nothing of it was released, so what has no bytes here has none anywhere.
@@ -203,7 +206,7 @@ impl Mirror {
 
     /// The generation of the inode that its clean pages are of.
     pub fn generation(&self) -> u64 {
-        self.read_state().state.generation
+        self.read_state().generation()
     }
 
     /// Others changed the file between two changes of ours, or bytes were put behind its end that are not
@@ -218,7 +221,7 @@ impl Mirror {
         keep_dirty(&mut state, &residency.written, inode, page_floor(first));
         residency.written.others_changed();
         self.next_epoch();
-        state.generation = inode.data.generation;
+        residency.others_made(&mut state, inode.data.generation);
         state.remote_end = inode.size;
         residency.stamp.add_all();
         self.become_state(&mut residency, state)
@@ -239,13 +242,13 @@ impl Mirror {
             return Err(FsError::new(ErrorKind::Conflict, text));
         }
         let all = [ByteRange::new(0, u64::MAX)];
-        let known = ranges.filter(|_| residency.verified && state.generation == since);
+        let known = ranges.filter(|_| residency.verified && residency.generation() == since);
         let behind = ByteRange::new(page_ceil(inode.size), u64::MAX);
         for ByteRange { start, end } in known.unwrap_or(&all).iter().chain([&behind]) {
             state.ranges.clear(*start, *end);
         }
         state.size = inode.size;
-        state.generation = inode.data.generation;
+        (state.generation, residency.later) = (inode.data.generation, None);
         state.remote_end = inode.size;
         residency.mark_all_dropped();
         self.become_state(&mut residency, state)

@@ -18,8 +18,9 @@ impl Mirror {
         if !matches!(entry, Entry::Released { .. }) {
             self.unseal()?;
         }
+        let moved = residency.is_later_of_all();
         let mut entries = entry.encode_all()?;
-        if !residency.logged && !matches!(entry, Entry::Whole(_)) {
+        if (!residency.logged || moved) && !matches!(entry, Entry::Whole(_)) {
             let mut whole = Entry::Whole(residency.state.clone()).encode_all()?;
             whole.append(&mut entries);
             entries = whole;
@@ -27,6 +28,10 @@ impl Mirror {
         self.shared.log.append_all(&entries)?;
         residency.logged = true;
         self.take_up(residency, &entry);
+        if let Entry::Flushed { .. } | Entry::Dropped { .. } = entry {
+            // The volume took it from this node, which so was not shut out.
+            residency.later = None;
+        }
         self.settle_doubt(residency);
         Ok(())
     }

@@ -61,7 +61,7 @@ impl Mirror {
         let state = &residency.state;
         let is_lent = residency.passthrough.active && residency.verified && !residency.gone;
         let whole = gaps_below(state, 0, page_ceil(state.size)).is_empty();
-        if !is_lent || state.generation != since || residency.has_unflushed() || !whole {
+        if !is_lent || residency.generation() != since || residency.has_unflushed() || !whole {
             return Ok(false);
         }
         self.take_out_leftover(&mut residency)?;
@@ -88,7 +88,7 @@ impl Mirror {
             state.ranges.clear(start, end);
         }
         state.size = inode.size;
-        state.generation = inode.data.generation;
+        (state.generation, residency.later) = (inode.data.generation, None);
         state.remote_end = inode.size;
         residency.stamp.add_all();
         self.next_epoch();

@@ -34,6 +34,9 @@ pub(crate) struct Residency {
     pub(crate) unjournaled: RangeMap,
     /// Counts all changes: what a seal under way must not miss.
     pub(crate) changes: u64,
+    /// A later generation than the state's, of which the clean pages are. Not in the log: if this process ends, what is
+    /// unflushed is held against the generation that it was written to.
+    pub(crate) later: Option<u64>,
     /// Compared with the inode since this process began.
     pub(crate) verified: bool,
     /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
@@ -55,6 +58,28 @@ pub(crate) struct Residency {
 }
 
 impl Residency {
+    /// The generation of the inode that the clean pages are of.
+    pub(crate) fn generation(&self) -> u64 {
+        self.later.unwrap_or(self.state.generation)
+    }
+
+    /// Whether a later generation is that of the state, too, from now on: nothing is unflushed any more.
+    pub(crate) fn is_later_of_all(&mut self) -> bool {
+        let later = self.later.filter(|_| !self.has_unflushed());
+        later.into_iter().for_each(|later| (self.state.generation, self.later) = (later, None));
+        later.is_some()
+    }
+
+    /// Others made another generation of the file, of which clean pages are in `state` from now on. Where something is
+    /// unflushed the state keeps the one of before: others may have shut this node out before they changed the file, and
+    /// it does not know it yet; then what is unflushed is not the volume's any more.
+    pub(crate) fn others_made(&mut self, state: &mut MirrorState, generation: u64) {
+        self.later = self.has_unflushed().then_some(generation);
+        if self.later.is_none() {
+            state.generation = generation;
+        }
+    }
+
     /// Whether the kernel must be asked if it lost any of it.
     pub(crate) fn is_watched(&self) -> bool {
         (self.dirty_bytes > 0 && !self.doubt) || self.passthrough.writable

@@ -60,6 +60,45 @@ fn whole_pages_that_were_written_here_keep_their_end() {
     assert_eq!(read(&mirror, PAGE, 20), Some(vec![7; 20]));
 }
 
+#[test]
+fn what_is_unflushed_stays_of_the_generation_that_it_was_written_to() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let after_a_crash = |end: fn(&Mirror), wanted: u64| {
+        let (tier, _) = open(dir.path(), "boot");
+        tier.remove(Ino(1)).expect("removes");
+        let (mirror, _) = written_in_part(&tier, false);
+        // Perhaps this node was shut out before others did that.
+        let mirror_of = |generation| tier.mirror(&inode(1, PAGE + 900, generation));
+        assert_eq!(mirror_of(2).expect("mirror").generation(), 2);
+        assert_eq!(mirror_of(5).expect("mirror").generation(), 5);
+        mirror.changed_from(&inode(1, PAGE + 900, 6), 0).expect("notes");
+        assert!(mirror.is_in_step(&inode(1, PAGE + 900, 6)));
+        end(&mirror);
+        drop((mirror, tier));
+        let (tier, _) = open(dir.path(), "boot");
+        assert_eq!(tier.find(Ino(1)).expect("a mirror").generation(), wanted);
+    };
+    after_a_crash(|_| {}, 1);
+    after_a_crash(|mirror| _ = mirror.write_at(PAGE, &[8; 10], UnixTime(2)), 1);
+    // The volume took all of it, or something: this node was not shut out.
+    after_a_crash(|mirror| flush(mirror, 7), 7);
+    after_a_crash(
+        |mirror| {
+            flush(mirror, 7);
+            mirror.write_at(0, &[8; 10], UnixTime(2)).expect("writes");
+        },
+        7,
+    );
+    // Nothing of before is left.
+    after_a_crash(
+        |mirror| {
+            mirror.dropped(ByteRange::new(0, u64::MAX), Some(0), 7, false).expect("notes");
+            mirror.write_at(0, &[8; 10], UnixTime(2)).expect("writes");
+        },
+        7,
+    );
+}
+
 /// A clean file of two pages and a bit, and its mirror file as it is lent.
 fn lent(tier: &Tier) -> (Arc<Mirror>, Lent) {
     tier.set_shared();

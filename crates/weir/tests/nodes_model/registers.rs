@@ -4,6 +4,9 @@
 //! came after: none that began when this one was over, and was over when the read began. Where that
 //! leaves one write, the read has exactly that, and the file has its size. Where several are left, each
 //! page is of one of them; beside a write, each word.
+//!
+//! A page that somebody stores to through a mapping leaves as a whole: as long as that goes on, others may find in it
+//! what its node had there when it began.
 
 use std::time::Duration;
 
@@ -129,6 +132,13 @@ struct Put<'a> {
     call: &'a Call,
 }
 
+impl Put<'_> {
+    /// It stores through a mapping, word by word.
+    fn is_mapped(&self) -> bool {
+        matches!(self.call.op, Op::PutMapped { .. })
+    }
+}
+
 pub(crate) fn check(calls: &[Call], path: &str, style: Style) -> Held {
     let here = || calls.iter().filter(|call| of(call) == Some(path));
     let puts: Vec<_> = here()
@@ -172,8 +182,11 @@ pub(crate) fn check(calls: &[Call], path: &str, style: Style) -> Held {
 
 /// Whether a look may show this write.
 fn may_see(put: &Put<'_>, puts: &[Put<'_>], call: &Call) -> bool {
-    let is_after = |other: &Put<'_>| other.start > put.end && other.end < call.start;
-    put.start < call.end && !puts.iter().any(is_after)
+    let may_since = |start| !puts.iter().any(|other| other.start > put.end && other.end < start);
+    let stores =
+        |other: &&Put<'_>| other.is_mapped() && other.start < call.end && other.end > call.start;
+    put.start < call.end
+        && (may_since(call.start) || puts.iter().filter(stores).any(|store| may_since(store.start)))
 }
 
 /// The rule that what was read violates.
@@ -211,8 +224,7 @@ fn read_rule(
     let tags: Vec<_> = tags_of(runs).collect();
     let is_torn = tags.chunks(PAGE as usize).any(|page| in_runs(page.iter().copied()).len() > 1);
     // A store through a mapping is one of a word.
-    let is_mapped = |put: &&Put<'_>| matches!(put.call.op, Op::PutMapped { .. });
-    (is_torn && !is_beside && !may.iter().copied().any(|put| is_mapped(&put)))
+    (is_torn && !is_beside && !may.iter().any(|put| put.is_mapped()))
         .then(|| "a page is of one write, when all writers have closed".to_owned())
 }
 
@@ -249,6 +261,20 @@ mod tests {
         assert!(holds(&with(read(25, 32, &[(1, 40)]))));
         assert!(holds(&with(read(25, 32, &[(2, 20), (1, 20)]))));
         assert!(!holds(&with(read(15, 16, &[(2, 40)]))));
+    }
+
+    #[test]
+    fn beside_a_store_through_a_mapping_there_may_be_what_was_there_when_that_began() {
+        let op = Op::PutMapped { path: "f".to_owned(), tag: 2, words: 40 };
+        let store = Call { op, ..write(20, 60, 2) };
+        let with = |first: Call, read| [first, store.clone(), write(30, 40, 3), read];
+        let mixed = |start, end| read(start, end, &[(1, 8), (2, 10), (3, 22)]);
+        assert!(holds(&with(write(0, 10, 1), mixed(50, 55))));
+        assert!(holds(&with(write(0, 25, 1), mixed(50, 55))), "that was under way");
+        assert!(!holds(&with(write(0, 10, 1), mixed(61, 65))), "it is over");
+        // Nor was that there any more.
+        let later = [write(0, 5, 1), write(6, 10, 4), store.clone(), mixed(50, 55)];
+        assert!(!holds(&later));
     }
 
     #[test]
