@@ -90,7 +90,35 @@ sums "$A" >"$T/all"
 nodes_umount
 run key rotate "$URL" --stays "$ESCROW"
 sound
+
+echo "== a node that is mounted in the very moment of a rotation"
+# Where it had read the keys before and is seen after, who rotates is told, ...
 export WEIR_KEY_FILE=$ESCROW
+stands() { [ "$(cut -d' ' -f3 "/proc/$1/stat" 2>/dev/null)" = T ]; } # PID
+rotate_until_checked() { # stands between looking for nodes and the new key
+    WEIR_FAILPOINTS=engine::keys-checked=stop "$WEIR" key rotate "$URL" --stays "$KEY" "${CONNECT[@]}" >"$T/rotated" 2>&1 &
+    rotation=$!
+    poll 20 stands $rotation || fail "it does not come to that: $(cat "$T/rotated")"
+}
+rotate_until_checked
+node_mount 0
+kill -CONT $rotation
+wait $rotation && fail "a rotation beside a mount is done, and nobody told"
+grep -q "unmount that one and mount it again" "$T/rotated" || fail "a rotation beside a mount: $(cat "$T/rotated")"
+node_umount 0
+# ... and where the new key is there before it looked once more it is not mounted.
+rotate_until_checked
+WEIR_FAILPOINTS=engine::mount-joined=stop "$WEIR" mount "$URL" "$A" --tier "$T/tier0" --shared "${CONNECT[@]}" >"$T/mounted" 2>&1 &
+mounting=$!
+joined() { for daemon in $(daemons_below "$T/tier0"); do stands "$daemon" && return; done; return 1; }
+poll 20 joined || fail "no node joins: $(cat "$T/mounted")"
+kill -CONT $rotation
+wait $rotation && fail "a rotation beside a node that joins is done"
+kill -CONT "$daemon"
+wait $mounting && fail "a node is mounted by a key that is not the newest"
+grep -q "rotated while it was mounted here" "$T/mounted" || fail "it says $(cat "$T/mounted")"
+same "$("$WEIR" nodes "$URL" --json "${CONNECT[@]}" | jq length)" 0 "nodes that were refused"
+sound
 for n in 0 1; do node_mount "$n"; done
 sums "$B" | diff - "$T/all" || fail "after a rotation"
 echo new >"$A/afterrotation" && mv "$A/many/secretname1" "$A/many/secretname9999"

@@ -1,7 +1,7 @@
 //! What tests may change from outside, in builds with the feature `failpoints` only.
 //!
 //! - `WEIR_FAILPOINTS="tier::written=3;engine::segment-put=1"`: die by SIGKILL at the third pass of
-//!   one point, the first of another; with `name=term`, get a SIGTERM at the first pass of one.
+//!   one point, the first of another; with `name=term`, get a SIGTERM at each pass of one, with `name=stop` a SIGSTOP.
 //! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot; `WEIR_HARDWARE_ID`:
 //!   what the machine below is called, to play another one.
 //! - `WEIR_CLOCK_AHEAD=FILE`: by how many seconds this machine's clock is ahead, which may change, and be less than 0.
@@ -68,13 +68,17 @@ mod chosen {
         let points = std::env::var("WEIR_FAILPOINTS").unwrap_or_default();
         for part in points.split(';').filter(|part| !part.trim().is_empty()) {
             let bad = |why: String| FsError::new(ErrorKind::Invalid, why);
-            if let Some(name) = part.strip_suffix("=term") {
-                let terminate = || {
-                    let _ = kill_process(getpid(), Signal::TERM);
+            let signals = [("=term", Signal::TERM), ("=stop", Signal::STOP)];
+            let signal = signals.iter().find_map(|(word, signal)| {
+                Some((part.strip_suffix(word)?.trim().to_owned(), *signal))
+            });
+            if let Some((name, signal)) = signal {
+                let send = move || {
+                    let _ = kill_process(getpid(), signal);
                     // Long enough for whoever takes it.
                     std::thread::park_timeout(Duration::from_millis(200));
                 };
-                fail::cfg_callback(name.trim(), terminate).map_err(bad)?;
+                fail::cfg_callback(name, send).map_err(bad)?;
                 continue;
             }
             let told = part.split_once('=').and_then(|(name, nth)| {

@@ -2,7 +2,7 @@
 
 use weir_keys::{Secret, add, remove, rotate, unlock};
 use weir_object::{BucketUrl, Component};
-use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
+use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime, VolumeFormat};
 
 use super::connector::Connector;
 use super::format::{read_format, replace_format, stripe_set};
@@ -45,14 +45,11 @@ pub async fn change_keys(
     let bucket = connector.connect(url)?;
     let format = read_format(url, connector).await?;
     let Some(encryption) = format.encryption.clone() else { return Err(not_encrypted(url)) };
-    if matches!(change, KeyChange::Rotate { .. }) && format.metadata.is_some() {
+    let rotates = matches!(change, KeyChange::Rotate { .. });
+    if rotates {
         // What one node sealed by the new key the others could not open.
-        let buckets = stripe_set(&format, bucket.clone(), connector).await?;
-        let metadata = Metadata::of(&format, &buckets, None, connector.options.timeout_ms)?;
-        let kv = metadata.hasty().follow(Component::Check).await?;
-        let checked = check_no_nodes(url, &*kv).await;
-        let _ = kv.close().await;
-        checked?;
+        check_not_shared(url, connector, &format).await?;
+        fail::fail_point!("engine::keys-checked");
     }
     let secret = match connector.secret.clone() {
         Some(secret) => secret,
@@ -82,7 +79,29 @@ pub async fn change_keys(
     let encryption = changed.map_err(|error| error.within(url))?;
     let after = format.clone().with_encryption(Some(encryption.clone()));
     replace_format(&bucket, &format, &after).await?;
+    if rotates && let Err(error) = check_not_shared(url, connector, &format).await {
+        let text = "the key was rotated, and in that moment a node may have been mounted with those of before: unmount that \
+                    one and mount it again, for it cannot read what others change from now on";
+        return Err(FsError::new(ErrorKind::Conflict, text).with_source(error));
+    }
     Ok(encryption)
+}
+
+/// Refuses where nodes share the volume, or may. Some reads, where the metadata is in a database.
+async fn check_not_shared(
+    url: &BucketUrl,
+    connector: &Connector,
+    format: &VolumeFormat,
+) -> Result<()> {
+    if format.metadata.is_none() {
+        return Ok(());
+    }
+    let buckets = stripe_set(format, connector.connect(url)?, connector).await?;
+    let metadata = Metadata::of(format, &buckets, None, connector.options.timeout_ms)?;
+    let kv = metadata.hasty().follow(Component::Check).await?;
+    let checked = check_no_nodes(url, &*kv).await;
+    let _ = kv.close().await;
+    checked
 }
 
 fn not_encrypted(url: &BucketUrl) -> FsError {

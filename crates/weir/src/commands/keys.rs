@@ -12,7 +12,7 @@ use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
 use zeroize::Zeroizing;
 
 use crate::cli::{ConnectArgs, KeyAddArgs, KeyCommand, KeyListArgs, KeyRemoveArgs, KeyRotateArgs};
-use crate::{buckets, clock, render, secrets};
+use crate::{buckets, clock, failpoints, render, secrets};
 
 /// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
 const TIMEOUT_MS: u64 = 15_000;
@@ -94,6 +94,7 @@ async fn rotate(args: KeyRotateArgs) -> Result<()> {
 }
 
 async fn changed(url: &str, connect: &ConnectArgs, change: KeyChange) -> Result<Encryption> {
+    failpoints::arm()?;
     change_keys(&url.parse()?, &connector(connect)?, change, clock::now()).await
 }
 

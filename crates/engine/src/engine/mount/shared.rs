@@ -19,7 +19,7 @@ use crate::services::quarantine;
 use crate::volume::age::{aged, rise};
 use crate::volume::belongs::Note;
 use crate::volume::claim::{check_clean, claim_idle};
-use crate::volume::format::make_private;
+use crate::volume::format::{make_private, read_format_in};
 use crate::volume::metadata::{Joining, Metadata};
 use crate::volume::names_log::{self, NamesLog};
 use crate::volume::options::{AcceptLoss, MountOptions, MountReport};
@@ -56,7 +56,8 @@ pub(super) async fn mount_shared(
     let opened = open_tier(&options, &format, buckets.keys())?;
     opened.tier.set_shared();
     let (guard, together, dead) = join(&options, &joining, &opened, &watched).await?;
-    let taken = take_up_all(&options, &opened, &watched.meta, &together).await;
+    let volume = (&buckets, &format);
+    let taken = take_up_all(&options, volume, &opened, &watched.meta, &together).await;
     let (names, set_aside, disks) = match taken {
         Ok(taken) => taken,
         Err(error) => {
@@ -110,6 +111,19 @@ pub(super) async fn mount_shared(
         peers.listen(listen, leases).await;
     }
     Ok(engine)
+}
+
+/// Refuses where the key was rotated since it was read: who rotates one looks for nodes before and after that, and from now on
+/// this one is seen. One GET, where the volume is encrypted.
+async fn check_keys(buckets: &StripeSet, format: &VolumeFormat) -> Result<()> {
+    let Some(encryption) = &format.encryption else { return Ok(()) };
+    fail::fail_point!("engine::mount-joined");
+    let now = read_format_in(buckets.first()).await?;
+    if now.encryption.is_some_and(|now| now.older == encryption.older) {
+        return Ok(());
+    }
+    let text = "the volume's key was rotated while it was mounted here: mount it again";
+    Err(FsError::new(ErrorKind::Conflict, text))
 }
 
 /// What is not there for nodes that share a volume.
@@ -231,10 +245,12 @@ async fn note_shared_after(meta: &Meta, epoch: Option<u64>) -> Result<()> {
 /// Has the volume get the names that an earlier mount had made, and what it had written. Answers the log of names, empty.
 async fn take_up_all(
     options: &MountOptions,
+    (buckets, format): (&StripeSet, &VolumeFormat),
     opened: &OpenedTier,
     meta: &Meta,
     together: &Together,
 ) -> Result<(Arc<NamesLog>, Option<SetAside>, Vec<Ino>)> {
+    check_keys(buckets, format).await?;
     let (names, lost) = names_log::take_up(&opened.directory, &**meta.kv()).await?;
     let (set_aside, disks) = take_up(options, opened, (meta, &lost), together).await?;
     Ok((names, set_aside, disks))
