@@ -6,6 +6,7 @@ mod held;
 mod looks;
 mod pause;
 mod room;
+mod wanted;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

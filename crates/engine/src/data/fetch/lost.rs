@@ -3,17 +3,12 @@
 use weir_object::Component;
 use weir_peer::FileRecord;
 use weir_segment::decode_record;
-use weir_types::{ErrorKind, FsError, RecordRef};
+use weir_types::RecordRef;
 
 use super::run::Work;
 use crate::data::peers::Peers;
 use crate::data::peers::resident::first_question;
 use crate::data::records::{Run, get_run, record_place, record_span};
-
-/// Whether another node may have what the bucket, so it says, has not.
-pub(super) fn is_lost(error: &FsError) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
-}
 
 impl Work {
     /// Takes in what is not here yet of a run, from any of the other nodes. Answers whether all of it came. A question to

@@ -17,7 +17,6 @@ use weir_types::{
     CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Native, RecordRef, Result,
 };
 
-use super::lost::is_lost;
 use super::{Claim, Priority, Urgency};
 use crate::data::fetch::Fetcher;
 use crate::data::native::{NativeRun, plan_native};
@@ -370,6 +369,11 @@ impl RunState {
         }
         decoded
     }
+}
+
+/// Whether another node may have what the bucket, so it says, has not.
+fn is_lost(error: &FsError) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 /// The places that a chunk's extents use, each once.

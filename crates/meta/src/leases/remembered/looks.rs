@@ -1,13 +1,9 @@
 //! How inodes without a lease are looked at, and when they are worth one.
 
-use weir_types::Ino;
-
-use super::{Pause, Remembered, Taking};
+use super::pause::Pause;
 use crate::keys;
 use crate::kv::{Key, Version, Versioned};
 
-/// Most inodes of which it is known how often they were looked at.
-const LOOKS_MAX: usize = 1 << 16;
 /// A second look counts this much after the first one: one operation of a program looks several times.
 const LOOK_AGAIN_MS: u64 = 50;
 /// And not later than this.
@@ -55,57 +51,35 @@ impl Looks {
     pub(super) fn is_left_alone(&self, now_ms: u64) -> bool {
         now_ms < self.not_before_ms && self.quiet < self.pause.looks()
     }
-}
 
-impl Remembered {
-    /// Others ask for leases on these, because they want to change them.
-    pub(in crate::leases) fn asked_back(&mut self, inos: &[Ino], now_ms: u64) {
-        self.forget(inos);
-        for ino in inos {
-            let looks = self.looks(*ino);
-            looks.first_ms = None;
-            looks.quiet = 0;
-            looks.not_before_ms = looks.pause.asked(now_ms);
-        }
+    /// Others ask for a lease on it, because they want to change it.
+    pub(super) fn asked_back(&mut self, now_ms: u64) {
+        self.first_ms = None;
+        self.quiet = 0;
+        self.not_before_ms = self.pause.asked(now_ms);
     }
 
-    /// Somebody looks at an inode; answers whether there is one to take a lease on.
-    pub(in crate::leases) fn looked_at(&mut self, ino: Ino, now_ms: u64) -> bool {
-        if self.held.contains_key(&ino) || self.taking.contains_key(&ino) {
+    /// Somebody looks at it; answers whether it is worth a lease.
+    pub(super) fn look(&mut self, now_ms: u64) -> bool {
+        if self.is_left_alone(now_ms) {
             return false;
         }
-        self.make_room();
-        let looks = self.looks(ino);
-        if looks.is_left_alone(now_ms) {
-            return false;
-        }
-        match looks.first_ms.filter(|first| now_ms <= first + LOOK_LATE_MS) {
+        match self.first_ms.filter(|first| now_ms <= first + LOOK_LATE_MS) {
             Some(first) if now_ms < first + LOOK_AGAIN_MS => false,
             Some(_) => {
-                looks.first_ms = None;
-                self.taking.insert(ino, Taking::default());
-                self.wanted.push(ino);
+                self.first_ms = None;
                 true
             }
             None => {
-                looks.first_ms = Some(now_ms);
+                self.first_ms = Some(now_ms);
                 false
             }
         }
     }
 
-    pub(super) fn looks(&mut self, ino: Ino) -> &mut Looks {
-        if self.looks.len() >= LOOKS_MAX && !self.looks.contains_key(&ino) {
-            self.looks.clear();
-        }
-        self.looks.entry(ino).or_default()
-    }
-
     /// Nobody asked for anything back.
     #[cfg(test)]
-    pub(in crate::leases) fn forgive(&mut self) {
-        self.looks
-            .values_mut()
-            .for_each(|looks| (looks.not_before_ms, looks.pause) = (0, Pause::default()));
+    pub(super) fn forgive(&mut self) {
+        (self.not_before_ms, self.pause) = (0, Pause::default());
     }
 }
