@@ -48,6 +48,12 @@ same() { # HAVE WANT WHAT
     [ "$1" = "$2" ] || fail "$3: have '$1', want '$2'"
 }
 
+# A command that must fail, and say a word of why.
+refused() { # WHAT WORD COMMAND...
+    timeout 90 "${@:3}" >"$T/out" 2>&1 && fail "$1 is done: $(cat "$T/out")"
+    grep -qi -- "$2" "$T/out" || fail "$1: does not say '$2': $(cat "$T/out")"
+}
+
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
 # Pids of the weir daemons whose command line names something below a directory. Asked often: one program looks at all.

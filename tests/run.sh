@@ -4,7 +4,7 @@
 #   tests/run.sh                  all of tests/cases/*.sh
 #   tests/run.sh posix model      these
 #   tests/run.sh --soak [case…]   longer runs where a case offers them
-#   tests/run.sh --jobs=1         one case after the other; else two for each processor run side by side,
+#   tests/run.sh --jobs=1         one case after the other; else five for two processors run side by side,
 #                                 for most of them wait more than they compute
 #
 # WEIR      the binary, as `make e2e` builds it
@@ -13,8 +13,9 @@
 #           finding to look into, whose first log is shown, but no reason to give up an hour's run
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
-# side by side). Soaking makes it ten times that. One that measures time says `# alone`, and one that keeps all
-# processors busy, as an emulated machine does, `# busy`: of these one runs at a time. Those that took longest the last
+# side by side). Soaking makes it ten times that. One that measures time says `# alone`, one that needs a machine with
+# little else to do `# quiet`: of those one runs for each processor, when no others do. One that keeps all
+# processors busy, as an emulated machine does, says `# busy`: of these one runs at a time. Those that took longest the last
 # time (case-times in WEIR_CACHE) come first. Ends with the ten longest, how busy the processors were, and
 # `N passed, N failed`; and non-zero on failures.
 # needs: versitygw weed pjdfstest fsx chromium
@@ -26,7 +27,7 @@ cd "$(dirname "$0")/.." || exit 2
 source tests/lib.sh
 
 export WEIR_SOAK=0
-names=() jobs=${WEIR_TEST_JOBS:-$(($(nproc) * 2))}
+names=() jobs=${WEIR_TEST_JOBS:-$(($(nproc) * 5 / 2))}
 for word in "$@"; do
     case $word in
         --soak) WEIR_SOAK=1 ;;
@@ -106,9 +107,10 @@ with_times() { # CASE...
 
 # What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
 # measure time run when no other does. Those of which one runs at a time take the longest together, so they begin.
-busy=() shared=() alone=()
+busy=() shared=() quiet=() alone=()
 while read -r _ name; do
-    if says "$name" alone; then alone+=("$name"); elif says "$name" busy; then busy+=("$name"); else shared+=("$name"); fi
+    if says "$name" alone; then alone+=("$name"); elif says "$name" quiet; then quiet+=("$name")
+    elif says "$name" busy; then busy+=("$name"); else shared+=("$name"); fi
 done < <(with_times "${names[@]}" | sort -srn)
 shared=("${busy[@]}" "${shared[@]}")
 declare -A running=() # cases, by the pids of those who run them
@@ -124,19 +126,25 @@ find_next() {
     done
     return 1
 }
+run_shared() { # JOBS
+    while [ ${#shared[@]} -gt 0 ]; do
+        if [ ${#running[@]} -lt "$1" ] && find_next; then
+            run_case "${shared[at]}" &
+            running[$!]=${shared[at]}
+            unset "shared[at]"
+        else
+            wait -n -p ended
+            unset "running[$ended]"
+        fi
+    done
+    wait
+    running=()
+}
 began=$EPOCHREALTIME
 read -r -a cpu_before </proc/stat
-while [ ${#shared[@]} -gt 0 ]; do
-    if [ ${#running[@]} -lt "$jobs" ] && find_next; then
-        run_case "${shared[at]}" &
-        running[$!]=${shared[at]}
-        unset "shared[at]"
-    else
-        wait -n -p ended
-        unset "running[$ended]"
-    fi
-done
-wait
+run_shared "$jobs"
+shared=("${quiet[@]}")
+run_shared $((jobs < $(nproc) ? jobs : $(nproc)))
 for name in "${alone[@]}"; do
     run_case "$name" &
     wait

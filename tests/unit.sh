@@ -11,6 +11,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${WEIR_UNIT_JOBS:-$(($(nproc) * 3))}
+# Tests of one program at once: the longest wait for clocks of nodes.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 2))}
 root=$(mktemp -d "${TMPDIR:-/tmp}/weir-unit.XXXX")
 
 # Their paths, packages' directories and names.

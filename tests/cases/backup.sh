@@ -13,12 +13,6 @@ backup() { # ARGS...
 restored() { # ARGS...
     "$WEIR" restore-volume "$@" "${CONNECT[@]}" --json >"$T/json" 2>"$T/err" || fail "restore-volume $*: $(cat "$T/json" "$T/err")"
 }
-refused() { # WHAT WORD COMMAND...
-    local what=$1 word=$2
-    shift 2
-    timeout 90 "$@" >"$T/out" 2>&1 && fail "$what is done: $(cat "$T/out")"
-    grep -qi -- "$word" "$T/out" || fail "$what: does not say '$word': $(cat "$T/out")"
-}
 names() { "$WEIR" backups "$1" "${CONNECT[@]}" --json | jq -rc '[.[].name] | join(" ")'; }
 is() { same "$(jq -r "$1" "$T/json")" "$2" "$1"; }
 sums() { (cd "$1" && find . -type f ! -path './db/*' -print0 | sort -z | xargs -0 sha256sum && find . ! -path './db*' -printf '%p %y %m %U %G %T@ %l\n' | sort); }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench-smoke`: the bench measures every row once, small, and writes JSON and a page that say
 # so. Whether goals are met is not asked: a test machine is no place to judge speed.
-# alone: it measures time
+# quiet: it measures time, and is asked for little of it
 source "$(dirname "$0")/../lib.sh"
 begin
 need fio nbdkit python3

@@ -7,10 +7,6 @@ begin
 source "$TESTS/lib-postgres.sh"
 need jq python3
 
-refused() { # WHAT WORD COMMAND...
-    timeout 90 "${@:3}" >"$T/out" 2>&1 && fail "$1 is done: $(cat "$T/out")"
-    grep -qi -- "$2" "$T/out" || fail "$1: does not say '$2': $(cat "$T/out")"
-}
 run() { "$WEIR" "$@" >"$T/out" 2>&1 || fail "$*: $(cat "$T/out")"; }
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum && find . -printf '%p %y %m %U %G %s %l\n' | sort); }
 names() { "$WEIR" backups "$URL" --json | jq -rc '[.[].name] | join(" ")'; }

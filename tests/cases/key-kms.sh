@@ -6,12 +6,6 @@ source "$(dirname "$0")/../lib.sh"
 begin
 need jq python3
 
-refused() { # WHAT WORD COMMAND...
-    local what=$1 word=$2
-    shift 2
-    timeout 90 "$@" >"$T/out" 2>&1 && fail "$what is done: $(cat "$T/out")"
-    grep -qi -- "$word" "$T/out" || fail "$what: does not say '$word': $(cat "$T/out")"
-}
 asked() { grep -c "^$1 " "$T/kms.log" || true; } # OPERATION
 
 PORT=$(free_port)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Nodes that read one cold data set at once ask the bucket for it once, and nothing that becomes of one of
 # them, or of the ways between them, is an error to those who read on the others.
-# alone: a node that is slow to answer has the others ask the bucket
+# quiet: a node that is slow to answer has the others ask the bucket
 # time-limit: 460
 source "$(dirname "$0")/../lib.sh"
 begin

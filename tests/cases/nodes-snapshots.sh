@@ -14,10 +14,6 @@ A=$(node 0) B=$(node 1)
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 snapshot() { "$WEIR" snapshot "$@" >"$T/out" 2>&1 || fail "snapshot $*: $(cat "$T/out")"; }
 names() { "$WEIR" snapshot list "$1" --json | jq -rc '[.[].name] | sort | join(" ")'; }
-refused() { # WHAT WORD COMMAND...
-    timeout 60 "${@:3}" >"$T/out" 2>&1 && fail "$1 is done: $(cat "$T/out")"
-    grep -qi -- "$2" "$T/out" || fail "$1: does not say '$2': $(cat "$T/out")"
-}
 objects() { find "$BUCKET/vol/seg" -type f 2>/dev/null | wc -l; }
 kept() { sql weir "SELECT count(*) FROM \"$SCHEMA\".$1"; } # TABLE
 SCHEMA=weir_$(jq -r .id "$BUCKET/vol/volume.json")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A hydration that nodes divide among them, or all do, costs one pass over the bucket, and ends whatever becomes of
 # one of them.
-# alone: a node that is slow to answer has the others ask the bucket
+# quiet: a node that is slow to answer has the others ask the bucket
 # time-limit: 420
 source "$(dirname "$0")/../lib.sh"
 begin

@@ -15,12 +15,6 @@ os.setxattr(file, name, value[0].encode()) if value else os.removexattr(file, na
 restore() { # ARGS...
     "$WEIR" restore "$@" >"$T/out" 2>"$T/err" || fail "restore $*: $(cat "$T/out" "$T/err")"
 }
-refused() { # WHAT WORD COMMAND...
-    local what=$1 word=$2
-    shift 2
-    timeout 60 "$@" >"$T/out" 2>&1 && fail "$what is done: $(cat "$T/out")"
-    grep -qi -- "$word" "$T/out" || fail "$what: does not say '$word': $(cat "$T/out")"
-}
 state() { # DIR: all that a restore brings back of it
     (
         cd "$1" || exit 1

@@ -14,12 +14,6 @@ snapshot() { # COMMAND ARGS...
 names() { "$WEIR" snapshot list "$MNT" --json | jq -rc '[.[].name] | join(" ")'; }
 of() { "$WEIR" snapshot list "$MNT" --json | jq -r ".[] | select(.name == \"$1\") | $2"; }
 past() { echo "$MNT/.snapshots/$1"; }
-refused() { # WHAT WORD COMMAND...
-    local what=$1 word=$2
-    shift 2
-    timeout 60 "$@" >"$T/out" 2>&1 && fail "$what is done: $(cat "$T/out")"
-    grep -qi -- "$word" "$T/out" || fail "$what: does not say '$word': $(cat "$T/out")"
-}
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 objects() { find "$BUCKET/vol/seg" -type f 2>/dev/null | wc -l; }
 eager() {
