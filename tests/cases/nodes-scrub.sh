@@ -74,7 +74,8 @@ mapfile -t now < <(segments | grep -vxFf <(printf '%s\n' "${before[@]}"))
 for segment in "${now[@]}"; do rm "$segment"; done
 scrub 2 && fail "nothing is lost, though f3 is nowhere: $(cat "$T/json")"
 "$WEIR" scrub "$(node 2)" --status --json >"$T/json"
-is '[.lost[].path] | unique | join(" ")' "/d/f3 /d/f4 /d/packed"
+# What is small when it is packed may have come along with the small files.
+is '[.lost[].path] - ["/d/packed"] | unique | join(" ")' "/d/f3 /d/f4"
 for name in f1 f2 small1 small40; do
     same "$(sha256sum <"$(node 1)/d/$name")" "$(sha256sum <"$(node 0)/d/$name")" "$name"
     grep -q "$(sha256sum <"$(node 1)/d/$name" | cut -d' ' -f1)" "$T/sums" || fail "$name is another one"
