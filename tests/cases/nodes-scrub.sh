@@ -81,9 +81,10 @@ for name in f1 f2 small1 small40; do
     grep -q "$(sha256sum <"$(node 1)/d/$name" | cut -d' ' -f1)" "$T/sums" || fail "$name is another one"
 done
 cat "$(node 1)/d/f3" >/dev/null 2>&1 && fail "what is nowhere is read"
-rm "$(node 1)"/d/{f3,f4,packed} || fail "what is lost cannot be removed"
+rm "$(node 1)"/d/{f3,f4} || fail "what is lost cannot be removed"
 
-echo "== once what is damaged was collected nothing is wrong"
+echo "== once all that is damaged is nobody's any more nothing is wrong"
+rm -r "$(node 1)/d" || fail "rm -r"
 nodes_umount
 echo '{"collect_interval_s": 1, "collect_grace_s": 0}' >"$T/settings.json"
 node_mount 0
