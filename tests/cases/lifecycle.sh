@@ -115,5 +115,44 @@ rm "$MNT/raw/f1"
 "$WEIR" flush "$MNT"
 gone() { [ "$(classes GLACIER_IR)" -lt "$moved" ]; }
 poll 60 gone || fail "segments of a removed file stay"
+
+echo "== objects of a link move in their own bucket, also when it is killed on the way"
+LAKE=$MNT/lake LAKE_RULE='cold after 30d: STANDARD_IA'
+"$WEIR" link s3://bucket/lake "$LAKE" --import new,changed,deleted >/dev/null || fail "link"
+lifecycle set "$LAKE" "$LAKE_RULE" --yes && fail "a rule for a bucket in which nothing may be changed"
+says "does not export"
+"$WEIR" unlink "$LAKE" >/dev/null && rmdir "$LAKE" || fail "unlink"
+"$WEIR" link s3://bucket/lake "$LAKE" --import new,changed,deleted --export new,changed,deleted >/dev/null || fail "link"
+for n in 1 2 3; do head -c 2000000 /dev/urandom >"$LAKE/o$n"; done
+echo small >"$LAKE/small"
+exported() { [ "$("$WEIR" links "$LAKE" --json | jq '.[0].export_waiting')" = 0 ]; }
+poll 30 exported || fail "they are not exported"
+(cd "$LAKE" && sha256sum ./*) >"$T/lake.sums"
+days $((31 + 200 + 31))
+lifecycle set "$LAKE" "$LAKE_RULE" --dry-run || fail "plan: $(cat "$T/err")"
+is '[.plan.moves[] | [.from, .to, .objects]]' '[["STANDARD","STANDARD_IA",3]]'
+lakes() { grep -c "/lake/o. $1\$" "$T/classes"; } # CLASS
+for point in engine::class-changed engine::lifecycle-objects; do
+    umount_volume
+    WEIR_FAILPOINTS="$point=1" mount_volume
+    pid=$(daemon_pid)
+    "$WEIR" lifecycle set "$LAKE" "$LAKE_RULE" --yes >/dev/null 2>&1
+    poll 30 gone "$pid" || fail "it was not killed at $point"
+    kill9
+    mount_volume
+    (cd "$LAKE" && sha256sum -c --quiet "$T/lake.sums") || fail "bytes changed at $point"
+done
+ends_well
+same "$(lakes STANDARD_IA)" 3 "objects of the link that moved"
+lifecycle show "$MNT" || fail "show"
+is '[.rules[] | [.path, .link != null]]' '[["/lake",true]]'
+is '[.object_classes[] | [.class, .bytes]]' '[["STANDARD_IA",6000000]]'
+cold
+"$WEIR" refresh "$LAKE" --wait >/dev/null || fail "refresh"
+(cd "$LAKE" && sha256sum -c --quiet "$T/lake.sums") || fail "bytes changed"
+same "$(find "$LAKE" -type f | wc -l)" 4 "files"
+echo changed >>"$LAKE/o1" && rm "$LAKE/o2"
+poll 30 exported || fail "they are not exported"
+same "$(lakes STANDARD_IA)" 1 "objects that are as they were"
 umount_volume
 "$WEIR" fsck "$URL" "${CONNECT[@]}" --data >"$T/out" || fail "fsck: $(cat "$T/out")"

@@ -156,7 +156,7 @@ impl Engine {
         let limits = Limits::new(context, meta, data.admission.clone());
         Self {
             scrubber: Arc::new(scrubber(&data)),
-            lifecycle: Arc::new(lifecycle(&data)),
+            lifecycle: Arc::new(lifecycle(&data, &links)),
             surveyor: surveyor(&data),
             data,
             files,
@@ -484,10 +484,10 @@ fn surveyor(data: &DataPlane) -> Surveyor {
     Surveyor::new(data.context.clone(), data.meta.clone(), data.tier.clone())
 }
 
-fn lifecycle(data: &DataPlane) -> Lifecycle {
+fn lifecycle(data: &DataPlane, links: &Arc<Links>) -> Lifecycle {
     let (context, meta) = (data.context.clone(), data.meta.clone());
     let (collector, budget) = (data.collector.clone(), data.admission.budget.clone());
-    Lifecycle::new((context, meta), data.buckets.clone(), collector, budget)
+    Lifecycle::new((context, meta), data.buckets.clone(), (collector, budget), links.clone())
 }
 
 fn snapshots(data: &DataPlane) -> Snapshots {

@@ -45,6 +45,7 @@ pub use services::backups::{
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::lifecycle::{
     ClassBytes, LifecyclePlan, LifecycleRule, LifecycleRuleView, LifecycleStep, LifecycleView,
+    ObjectsPass,
 };
 pub use services::limits::{
     ColdTotals, LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport,

@@ -6,16 +6,14 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use common::aging::{DAY_S, aging_world};
 use common::trees::{act, data_gets, put};
-use common::{World, noise, read_all, settings};
+use common::{World, noise, read_all};
 use weir_engine::testing::new_dir;
-use weir_engine::{ActionKind, ColdTotals, LifecyclePlan, LifecycleView, SnapshotOptions, Wrap};
+use weir_engine::{ActionKind, ColdTotals, LifecyclePlan, LifecycleView, SnapshotOptions};
 use weir_object::testing::Classes;
-use weir_types::{ErrorKind, FsError, Ino, Settings, StorageClass, UnixTime};
+use weir_types::{ErrorKind, FsError, Ino, StorageClass};
 
-const DAY_S: i64 = 86_400;
-/// 2026-11-26 at noon.
-const NOON_S: i64 = 1_795_694_400;
 const MIB: usize = 1 << 20;
 
 /// A volume in a store that has classes, and a clock that goes when it is told to.
@@ -27,17 +25,7 @@ struct Aging {
 
 impl Aging {
     fn new() -> Self {
-        let classes = Classes::default();
-        let of_store = classes.clone();
-        let wrap: Wrap = Arc::new(move |store| Arc::new(of_store.store(store)));
-        let quiet = Settings { collect_grace_s: 0, collect_interval_s: 3_600, ..settings() };
-        let mut world = World::with(quiet, Some(wrap));
-        world.unmount().expect("unmounts");
-        let now_s = Arc::new(AtomicI64::new(NOON_S));
-        let told = now_s.clone();
-        world.options.clock.now =
-            Arc::new(move || UnixTime(told.load(Ordering::Acquire) * 1_000_000_000));
-        world.mount().expect("mounts");
+        let (world, classes, now_s) = aging_world();
         Self { world, classes, now_s }
     }
 

@@ -1,10 +1,10 @@
-//! When segments were used, and the storage classes that they are in for it.
+//! When segments and objects of links were used, and the storage classes that they are in for it.
 //!
 //! A segment without a row was used when it was made, and is in the first class. Rows only say what something costs:
 //! where one is missing or behind, no byte is in another place.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{Result, SegmentId, StorageClass};
+use weir_types::{Ino, Result, SegmentId, StorageClass};
 
 use crate::codec::{decode, decode_seen, encode, last_key, version};
 use crate::kv::Key;
@@ -29,6 +29,15 @@ pub struct SegmentAge {
     pub object_bytes: u64,
     /// The rules (by their number) after which it was to stay where it is though it is old enough, and the day.
     pub stays: Option<(u32, u32)>,
+}
+
+/// The same of a file's object in a linked bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectAge {
+    /// The object: of another one it says nothing.
+    pub etag: Option<String>,
+    /// Its age.
+    pub age: SegmentAge,
 }
 
 impl Meta {
@@ -79,7 +88,49 @@ impl Meta {
         Ok(())
     }
 
-    /// The bytes of objects in each of the classes but the first, in their order. One scan for each 10,000 rows.
+    /// What is noted of the ages of these files' objects. One read round for each 1,000.
+    pub async fn object_ages(&self, inos: &[Ino]) -> Result<Vec<Option<ObjectAge>>> {
+        let mut ages = Vec::with_capacity(inos.len());
+        for inos in inos.chunks(PAGE) {
+            let wanted: Vec<_> = inos.iter().map(|ino| keys::object_age(*ino)).collect();
+            for (key, found) in wanted.iter().zip(&self.get(&wanted).await?) {
+                ages.push(found.as_ref().map(|found| decode(key, &found.value)).transpose()?);
+            }
+        }
+        Ok(ages)
+    }
+
+    /// Notes the ages of files' objects, over what was noted before. One commit for each 1,000.
+    pub async fn set_object_ages(&self, ages: &[(Ino, ObjectAge)]) -> Result<()> {
+        for ages in ages.chunks(PAGE) {
+            let mut tx = Tx::default();
+            for (ino, age) in ages {
+                tx.put(keys::object_age(*ino), encode(age)?);
+            }
+            self.apply(tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Files of whose objects an age is noted, after `after`, with what is noted; up to 1,000. One read round.
+    pub async fn aged_objects(&self, after: Option<Ino>) -> Result<Vec<(Ino, ObjectAge)>> {
+        let after = after.map(keys::object_age);
+        let page = self.kv.scan(&[keys::OBJECT_AGE], after.as_deref(), PAGE).await?;
+        let parsed = page.iter().map(|(key, found)| {
+            let ino = keys::parse_ino(key);
+            ino.map(|ino| Ok((ino, decode(key, &found.value)?))).transpose()
+        });
+        parsed.filter_map(Result::transpose).collect()
+    }
+
+    /// Forgets the ages of these files' objects. One commit.
+    pub async fn forget_object_ages(&self, inos: &[Ino]) -> Result<()> {
+        let mut tx = Tx::default();
+        inos.iter().for_each(|ino| tx.delete(keys::object_age(*ino)));
+        self.apply(tx).await.map(drop)
+    }
+
+    /// The bytes of segments in each of the classes but the first, in their order. One scan for each 10,000 rows.
     pub(crate) async fn cold_bytes(&self) -> Result<[u64; StorageClass::COLD.len()]> {
         let mut bytes = [0; StorageClass::COLD.len()];
         let mut after: Option<Key> = None;
@@ -101,5 +152,5 @@ impl Meta {
 
 /// Whether a row is about ages and classes, by its key: where objects are copied it says nothing of the copies.
 pub fn is_age(key: &[u8]) -> bool {
-    key.first() == Some(&keys::SEGMENT_AGE)
+    matches!(key.first(), Some(&(keys::SEGMENT_AGE | keys::OBJECT_AGE)))
 }

@@ -12,8 +12,8 @@ use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
 use crate::reclaims::ReclaimRow;
 use crate::{
-    ActionPortion, ActionRow, DiskRow, LinkObject, SegmentAge, SegmentInfo, SnapshotRow, extents,
-    keys,
+    ActionPortion, ActionRow, DiskRow, LinkObject, ObjectAge, SegmentAge, SegmentInfo, SnapshotRow,
+    extents, keys,
 };
 
 /// Rows read at once.
@@ -78,7 +78,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 27] = [
+    let visits: [(u8, Visit); 28] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -105,6 +105,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::LINK_OBJECT, Checker::link_object),
         (keys::HELD, Checker::held),
         (keys::SEGMENT_AGE, Checker::age),
+        (keys::OBJECT_AGE, Checker::object_age),
         (keys::SNAPSHOT, Checker::snapshot),
     ];
     for (tag, visit) in visits {
@@ -349,6 +350,12 @@ impl Checker {
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
             self.tell(format!("segment {id} has an age but is not there"));
         }
+    }
+
+    // Those of files that are gone go with the next pass.
+    fn object_age(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_ino(key));
+        let _: Option<ObjectAge> = self.decoded(key, found);
     }
 
     fn snapshot(&mut self, key: &Key, found: &Versioned) {

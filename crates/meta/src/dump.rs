@@ -18,7 +18,7 @@ const PAGE: usize = 2_000;
 const OF_CLIENTS: [&[u8]; 4] = [b"knfs/client/", b"knfs/key", b"kscrub", b"ksnapshots/dumped/"];
 
 /// Tags of rows that say what a volume is.
-const KEPT: [u8; 22] = [
+const KEPT: [u8; 23] = [
     keys::INODE,
     keys::DIRENT,
     keys::DIR_TIMES,
@@ -41,6 +41,7 @@ const KEPT: [u8; 22] = [
     keys::DISK,
     keys::KEPT,
     keys::SEGMENT_AGE,
+    keys::OBJECT_AGE,
 ];
 /// The same of quotas.
 const KEPT_OF_QUOTAS: [u8; 2] = [keys::QUOTA, keys::QUOTA_COUNT];

@@ -53,6 +53,7 @@ pub(crate) const SNAPSHOT: u8 = b's';
 pub(crate) const SNAPSHOT_ENDS: u8 = b'x';
 pub(crate) const HELD: u8 = b'h';
 pub(crate) const SEGMENT_AGE: u8 = b'r';
+pub(crate) const OBJECT_AGE: u8 = b'w';
 
 /// Behind [`SHARE`]: accounts, and what sessions have of them.
 const SHARE_ACCOUNT: u8 = 0;
@@ -353,6 +354,11 @@ pub(crate) fn held(segment: SegmentId) -> Key {
 /// The row that says when a segment was used, and which storage class it is in.
 pub(crate) fn segment_age(segment: SegmentId) -> Key {
     of_segment(SEGMENT_AGE, segment, 0)
+}
+
+/// The row that says the same of a file's object in a linked bucket.
+pub(crate) fn object_age(ino: Ino) -> Key {
+    of_ino(OBJECT_AGE, ino, 0)
 }
 
 fn of_session(tag: u8, session: u64) -> Key {

@@ -200,6 +200,22 @@ impl Meta {
         Ok(seen.map(of))
     }
 
+    /// The rows of these objects of links. One read round for each 1,000.
+    pub async fn objects_of(
+        &self,
+        objects: &[(LinkId, String)],
+    ) -> Result<Vec<Option<LinkObject>>> {
+        let mut rows = Vec::with_capacity(objects.len());
+        for objects in objects.chunks(1_000) {
+            let wanted = objects.iter().map(|(link, key)| keys::link_object(*link, key.as_bytes()));
+            let wanted: Vec<_> = wanted.collect();
+            for (key, found) in wanted.iter().zip(&self.get(&wanted).await?) {
+                rows.push(found.as_ref().map(|found| decode(key, &found.value)).transpose()?);
+            }
+        }
+        Ok(rows)
+    }
+
     /// Makes many files of objects, or directories, in one commit. `None`: a name is taken or a
     /// directory is going; nothing was done, and it is for the caller to see which. One read round
     /// and one commit.

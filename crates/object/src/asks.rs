@@ -34,9 +34,14 @@ pub(crate) enum ChangeAsk {
     Delete,
 }
 
-/// Puts an object into another storage class. Asked for by way of `put_opts`, and only on S3.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClassAsk(pub(crate) StorageClass);
+/// Puts an object into another storage class. Asked for by way of `put_opts`, and only on S3. Answers its ETag and
+/// [`Written`].
+#[derive(Clone, Debug)]
+pub(crate) struct ClassAsk {
+    pub(crate) class: StorageClass,
+    /// Only while it has this ETag.
+    pub(crate) etag: Option<String>,
+}
 
 /// Has an object in an archive class be readable for some days, or, where the class has no such days, from then on.
 /// Asked for by way of `put_opts`, and only on S3.

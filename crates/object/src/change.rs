@@ -19,7 +19,7 @@ use crate::read::Got;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind, Scheme};
 
 /// S3 copies no larger object in one request.
-const COPY_BYTES_MAX: u64 = 5 << 30;
+pub(crate) const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Two objects are compared in steps of so many bytes.
 const COMPARE_BYTES: usize = 8 << 20;
 
@@ -275,7 +275,7 @@ impl Caller {
 }
 
 /// Whether a condition did not hold, or there was nothing to do it with.
-fn is_refusal(failure: &Failure) -> bool {
+pub(crate) fn is_refusal(failure: &Failure) -> bool {
     matches!(judge(&failure.error).kind, ErrorKind::Conflict | ErrorKind::NotFound)
 }
 

@@ -1,13 +1,27 @@
 //! The storage classes that objects are in.
 
-use object_store::{Attribute, GetOptions, GetResult, PutOptions, PutPayload};
+use object_store::path::Path;
+use object_store::{Attribute, GetOptions, GetResult, PutOptions, PutPayload, PutResult};
 use weir_types::{ErrorKind, FsError, Result, StorageClass};
 
-use crate::asks::{ClassAsk, HeadAsk};
-use crate::bucket::Bucket;
-use crate::caller::Ask;
+use crate::asks::{ClassAsk, HeadAsk, Written};
+use crate::bucket::{Bucket, ObjectInfo};
+use crate::caller::{Ask, Failure};
+use crate::change::{COPY_BYTES_MAX, is_refusal};
+use crate::etags::{check_etag, is_same};
 use crate::probe::PROBE_PREFIX;
 use crate::request::{Component, RequestKind};
+
+/// How a change of the storage class of an object that others write, too, ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassChange {
+    /// It is in that class, and this is what the store says of it now.
+    Moved(ObjectInfo),
+    /// It stays where it was, in the class of this name: it is the one, a colder one, or one that is not read at once.
+    Stays(String),
+    /// It is another object by now, or gone.
+    Another,
+}
 
 impl Bucket {
     /// Moves an object into another storage class, in place: a copy onto itself, by the store. Its bytes and its name stay,
@@ -24,16 +38,76 @@ impl Bucket {
     ) -> Result<()> {
         let path = self.path(key)?;
         let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
+        let moved = self.ask_for_class(ask, &path, ClassAsk { class, etag: None }).await;
+        moved.map(drop).map_err(|failure| self.tell("COPY", key, failure))
+    }
+
+    /// The same of an object that others write, too, while it has this ETag. From `from`, or from what can be read at
+    /// once and is warmer than `class`, it moves; out of an archive, or out of a class that Weir does not know, nothing does.
+    /// What goes with an object (metadata, tags) goes along; its ETag is another one if it was uploaded in parts. One HEAD and
+    /// one COPY.
+    ///
+    /// After a lost answer it may have moved and be told as [`ClassChange::Another`].
+    ///
+    /// # Errors
+    /// `Unsupported` where the store has no such classes, or for one over 5 GiB.
+    pub async fn change_class(
+        &self,
+        component: Component,
+        (key, etag): (&str, &str),
+        from: StorageClass,
+        class: StorageClass,
+    ) -> Result<ClassChange> {
+        check_etag(etag)?;
+        let path = self.path(key)?;
+        let found = match self.head_with_class(component, key).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ClassChange::Another),
+            found => found?,
+        };
+        if !is_same(Some(etag), found.meta.e_tag.as_deref()) {
+            return Ok(ClassChange::Another);
+        }
+        let name = class_name(&found);
+        let known = StorageClass::ALL.into_iter().find(|known| known.name() == name);
+        if !known.is_some_and(|known| known != class && (known == from || known < class)) {
+            return Ok(ClassChange::Stays(name));
+        }
+        let size = found.meta.size;
+        if size > COPY_BYTES_MAX {
+            let url = self.url().key_url(key);
+            let why =
+                format!("{url} has {size} bytes: over 5 GiB are not moved into another class");
+            return Err(FsError::new(ErrorKind::Unsupported, why));
+        }
+        let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
+        let wanted = ClassAsk { class, etag: found.meta.e_tag.clone() };
+        match self.ask_for_class(ask, &path, wanted).await {
+            Ok(put) => {
+                let last_modified_unix_ms = put.extensions.get().map_or(0, |Written(ms)| *ms);
+                let (key, etag) = (key.to_owned(), put.e_tag);
+                Ok(ClassChange::Moved(ObjectInfo { key, size, etag, last_modified_unix_ms }))
+            }
+            Err(failure) if is_refusal(&failure) => Ok(ClassChange::Another),
+            Err(failure) => Err(self.tell("COPY", key, failure)),
+        }
+    }
+
+    async fn ask_for_class(
+        &self,
+        ask: Ask,
+        path: &Path,
+        wanted: ClassAsk,
+    ) -> Result<PutResult, Failure> {
         let (caller, mut options) = (self.caller(), PutOptions::default());
-        options.extensions.insert(ClassAsk(class));
-        let moved =
+        options.extensions.insert(wanted);
+        let asked =
             caller.run(ask, |_| {
-                let (path, options) = (&path, options.clone());
+                let options = options.clone();
                 async move {
                     Ok((caller.store.put_opts(path, PutPayload::default(), options).await?, 0))
                 }
             });
-        moved.await.map(drop).map_err(|failure| self.tell("COPY", key, failure))
+        asked.await
     }
 
     /// The name of the storage class that an object is in, as the store says it. One HEAD.
@@ -41,10 +115,7 @@ impl Bucket {
     /// # Errors
     /// As [`Bucket::head`]; `Unsupported` where the store has no classes.
     pub async fn class_of(&self, component: Component, key: &str) -> Result<String> {
-        let found = self.head_with_class(component, key).await?;
-        // S3 says nothing of the first one.
-        let class = found.attributes.get(&Attribute::StorageClass);
-        Ok(class.map_or(StorageClass::Standard.name(), |class| class.as_ref()).to_owned())
+        Ok(class_name(&self.head_with_class(component, key).await?))
     }
 
     /// What a HEAD says, with the class and what goes with that. One HEAD.
@@ -97,4 +168,10 @@ impl Bucket {
         );
         Err(FsError::new(ErrorKind::Unsupported, text))
     }
+}
+
+fn class_name(found: &GetResult) -> String {
+    // S3 says nothing of the first one.
+    let class = found.attributes.get(&Attribute::StorageClass);
+    class.map_or(StorageClass::Standard.name(), |class| class.as_ref()).to_owned()
 }

@@ -162,9 +162,13 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
                 None => change(&self.inner, location, &options.mode, ask).await,
             };
         }
-        if let Some(ClassAsk(class)) = options.extensions.get::<ClassAsk>() {
-            only_s3(self.s3.as_ref())?.set_class(location.as_ref(), *class).await?;
-            return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
+        if let Some(ClassAsk { class, etag }) = options.extensions.get::<ClassAsk>() {
+            let s3 = only_s3(self.s3.as_ref())?;
+            let (etag, written) = s3.set_class(location.as_ref(), *class, etag.as_deref()).await?;
+            let mut result =
+                PutResult { e_tag: Some(etag), version: None, extensions: Default::default() };
+            result.extensions.insert(Written(written));
+            return Ok(result);
         }
         if let Some(ask) = options.extensions.get::<RestoreAsk>() {
             only_s3(self.s3.as_ref())?.restore(location.as_ref(), *ask).await?;

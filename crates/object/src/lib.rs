@@ -50,6 +50,7 @@ mod view;
 pub use archived::Readable;
 pub use bucket::{Bucket, ObjectInfo};
 pub use change::Copied;
+pub use classes::ClassChange;
 pub use conditions::{Conditions, PutCondition};
 pub use connect::open_store;
 pub use etags::is_same_etag;

@@ -10,6 +10,9 @@ pub(crate) trait NativeObjects: Send + Sync {
     /// The bucket of a link. No request.
     fn bucket(&self, link: LinkId) -> Result<Bucket>;
 
+    /// A GET of an object was answered with so many bytes.
+    fn object_was_read(&self, link: LinkId, key: &str, bytes: u64);
+
     /// A read found that the object is not what the metadata says.
     fn object_is_another(&self, native: &Native, ino: Ino);
 }

@@ -9,8 +9,12 @@
 //!   of several rules, which are written anew as the collector does.
 //! - Only classes that are read at once.
 //! - Where the notes and the bucket differ (a crash came between), the next pass moves again; only the bill was wrong.
+//!
+//! Objects of links move by rules of directories in the link only (`objects`).
 
 mod judge;
+mod objects;
+mod parted;
 mod pass;
 mod plan;
 mod reads;
@@ -28,10 +32,11 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Result, StorageClass, UnixTi
 
 use crate::data::admission::budget::Budget;
 use crate::data::collect::Collector;
+use crate::services::links::{Link, Links};
 use crate::volume::context::Context;
 
 use row::{AskedRow, PassRow, RulesRow};
-pub use row::{ClassBytes, LifecyclePlan, LifecycleRuleView, LifecycleView};
+pub use row::{ClassBytes, LifecyclePlan, LifecycleRuleView, LifecycleView, ObjectsPass};
 pub use rule::{LifecycleRule, LifecycleStep};
 
 /// How often it is looked whether a pass is due.
@@ -52,6 +57,7 @@ pub(crate) struct Lifecycle {
     buckets: StripeSet,
     collector: Arc<Collector>,
     budget: Arc<Budget>,
+    links: Arc<Links>,
     progress: Mutex<Progress>,
     /// Somebody wants a pass.
     asked: Notify,
@@ -71,14 +77,15 @@ impl Lifecycle {
     pub(crate) fn new(
         (context, meta): (Arc<Context>, Arc<Meta>),
         buckets: StripeSet,
-        collector: Arc<Collector>,
-        budget: Arc<Budget>,
+        (collector, budget): (Arc<Collector>, Arc<Budget>),
+        links: Arc<Links>,
     ) -> Self {
         if !context.read_only {
             context.meter.watch_segments();
+            links.registry.reads.watch(true);
         }
         let (progress, asked) = Default::default();
-        Self { context, meta, buckets, collector, budget, progress, asked }
+        Self { context, meta, buckets, collector, budget, links, progress, asked }
     }
 
     /// The rules, what is in which class, and how far the pass is. Two reads, one for each 10,000 segments, and some
@@ -98,6 +105,7 @@ impl Lifecycle {
         let classes = [(StorageClass::Standard, warm)].into_iter().chain(cold);
         let classes =
             classes.filter(|(class, bytes)| *bytes > 0 || *class == StorageClass::Standard);
+        let objects = self.object_bytes().await?.into_iter();
         let mut views = Vec::new();
         for (ino, rule) in rules.rules {
             let path = path_of(&**self.meta.kv(), Ino(ino)).await?;
@@ -105,7 +113,9 @@ impl Lifecycle {
                 b"." => "/".to_owned(),
                 path => format!("/{}", String::from_utf8_lossy(path)),
             });
-            views.push(LifecycleRuleView { path, ino: Ino(ino), text: rule.to_string(), rule });
+            let link = self.link_of(Ino(ino)).await?.map(|link| link.id);
+            let text = rule.to_string();
+            views.push(LifecycleRuleView { path, ino: Ino(ino), text, link, rule });
         }
         views.sort_by(|one, other| one.path.cmp(&other.path));
         let at = |ms: u64| (ms > 0).then(|| UnixTime(ms.cast_signed().saturating_mul(1_000_000)));
@@ -121,15 +131,17 @@ impl Lifecycle {
             moved: row.moved,
             moved_bytes: row.moved_bytes,
             separated: row.separated,
+            objects: row.objects,
+            object_classes: objects.map(|(class, bytes)| ClassBytes { class, bytes }).collect(),
             trouble,
         })
     }
 
     /// Gives a directory a rule, or takes the one that it has. What has moved stays where it is. Where the rule is a new one
-    /// each of the volume's buckets is tried for each class of it: 4 requests. Some reads and a commit.
+    /// each of the volume's buckets, or that of the link that the directory is in, is tried for each class of it: 4 requests. Some reads and a commit.
     ///
     /// # Errors
-    /// `Unsupported` where the bucket has no such classes; `NotFound` and `NotDirectory` of the directory, `NotFound` where there is
+    /// `Unsupported` where the bucket has no such classes, or the link does not export; `NotFound` and `NotDirectory` of the directory, `NotFound` where there is
     /// no rule to be taken.
     pub(crate) async fn set(&self, dir: Ino, rule: Option<LifecycleRule>) -> Result<LifecycleView> {
         self.context.check_writable()?;
@@ -147,11 +159,7 @@ impl Lifecycle {
                 let text = "rules are of directories, with all below";
                 return Err(FsError::new(ErrorKind::NotDirectory, text));
             }
-            for step in &rule.steps {
-                for bucket in self.buckets.iter() {
-                    bucket.probe_class(Component::Collect, step.class).await?;
-                }
-            }
+            self.probe(dir, rule).await?;
         }
         let mut after = before.with(dir, rule);
         let mut there = Vec::new();
@@ -171,6 +179,28 @@ impl Lifecycle {
         after.rules = there;
         after.write(&self.meta).await?;
         self.begin().await
+    }
+
+    /// Tries whether the objects that a rule is for can be in its classes.
+    async fn probe(&self, dir: Ino, rule: &LifecycleRule) -> Result<()> {
+        let link = self.link_of(dir).await?;
+        if let Some(link) = link.as_ref().filter(|link| !link.exports()) {
+            return Err(must_export(link));
+        }
+        for LifecycleStep { class, .. } in &rule.steps {
+            match &link {
+                Some(link) => {
+                    let bucket = self.links.registry.bucket(link.id)?;
+                    bucket.probe_class(Component::Link, *class).await?;
+                }
+                None => {
+                    for bucket in self.buckets.iter() {
+                        bucket.probe_class(Component::Collect, *class).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Has a pass begin soon, also where there was one today. Answers how many were begun before, whatever began meanwhile: who
@@ -227,6 +257,15 @@ impl Lifecycle {
         self.note_reads().await?;
         self.pass().await.map(drop)
     }
+}
+
+/// What is said where objects of a link may not be moved.
+fn must_export(link: &Link) -> FsError {
+    let text = format!(
+        "link {} does not export, so nothing in its bucket is changed: a rule for it needs a link that does (`weir link --export`)",
+        link.id
+    );
+    FsError::new(ErrorKind::Unsupported, text)
 }
 
 /// Notes what is read, and moves what is not, until the volume is another's.

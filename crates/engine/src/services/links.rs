@@ -11,6 +11,7 @@
 //! - What was removed or renamed here is not made again by an import, unless the object changed.
 
 mod attributes;
+mod classes;
 mod confirm;
 mod detacher;
 mod due;
@@ -22,6 +23,7 @@ mod manage;
 mod parts;
 pub(crate) mod paused;
 mod plan;
+mod reads;
 mod registry;
 mod resolver;
 mod rule;
@@ -36,6 +38,7 @@ pub(crate) use follow::follow_loop;
 pub(crate) use importer::Importer;
 pub(crate) use parts::Links;
 pub use plan::LinkPlan;
+pub(crate) use reads::ObjectRead;
 pub(crate) use registry::{Link, Registry};
 pub(crate) use resolver::Resolver;
 pub use views::{

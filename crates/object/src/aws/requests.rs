@@ -165,9 +165,17 @@ impl Requests {
         self.copy_with(from, to, more).await
     }
 
-    /// Puts an object into another storage class: a copy onto itself.
-    pub(crate) async fn set_class(&self, key: &str, class: StorageClass) -> Result<()> {
-        self.copy_with(key, key, vec![("x-amz-storage-class", class.name())]).await.map(drop)
+    /// Puts an object into another storage class: a copy onto itself, while it has this ETag if one is given. Answers as
+    /// [`Requests::copy`].
+    pub(crate) async fn set_class(
+        &self,
+        key: &str,
+        class: StorageClass,
+        etag: Option<&str>,
+    ) -> Result<(String, i64)> {
+        let mut more = vec![("x-amz-storage-class", class.name())];
+        more.extend(etag.map(|etag| ("x-amz-copy-source-if-match", etag)));
+        self.copy_with(key, key, more).await
     }
 
     /// Has an object in an archive class be readable again after a while.

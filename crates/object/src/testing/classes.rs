@@ -15,7 +15,7 @@ use object_store::{
 use parking_lot::Mutex;
 use weir_types::StorageClass;
 
-use crate::asks::{ClassAsk, HeadAsk};
+use crate::asks::{ClassAsk, HeadAsk, Written};
 
 /// What objects of [`ClassStore`]s are in, as a bill would say.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct Classes {
     by_key: Arc<Mutex<BTreeMap<String, StorageClass>>>,
     /// The store takes no notice of classes from now on.
     ignored: Arc<Mutex<bool>>,
+    /// What is moved has another ETag, as what was uploaded in parts has.
+    other_etags: Arc<Mutex<bool>>,
 }
 
 impl Classes {
@@ -42,6 +44,16 @@ impl Classes {
         let mut all = self.by_key.lock().clone();
         all.retain(|_, class| *class != StorageClass::Standard);
         all
+    }
+
+    /// Somebody put the object of this full key into a class.
+    pub fn put(&self, key: &str, class: StorageClass) {
+        self.by_key.lock().insert(key.to_owned(), class);
+    }
+
+    /// From now on what is moved has another ETag then, as what was uploaded in parts has.
+    pub fn change_etags(&self) {
+        *self.other_etags.lock() = true;
     }
 
     /// From now on requests to move objects are answered, and move none.
@@ -72,17 +84,28 @@ impl ObjectStore for ClassStore {
         options: PutOptions,
     ) -> Result<PutResult> {
         let by_key = &self.classes.by_key;
-        let Some(ClassAsk(class)) = options.extensions.get::<ClassAsk>().copied() else {
+        let Some(ClassAsk { class, etag }) = options.extensions.get::<ClassAsk>().cloned() else {
             let put = self.inner.put_opts(location, payload, options).await?;
             by_key.lock().remove(location.as_ref());
             return Ok(put);
         };
-        let found: Result<ObjectMeta, Error> = self.inner.head(location).await;
-        found?;
+        let mut found: ObjectMeta = self.inner.head(location).await?;
+        if etag.is_some() && etag != found.e_tag {
+            let (path, source) = (location.to_string(), "it is another one".into());
+            return Err(Error::Precondition { path, source });
+        }
+        if *self.classes.other_etags.lock() {
+            let bytes = self.inner.get(location).await?.bytes().await?;
+            self.inner.put(location, bytes.into()).await?;
+            found = self.inner.head(location).await?;
+        }
         if !*self.classes.ignored.lock() {
             by_key.lock().insert(location.to_string(), class);
         }
-        Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
+        let mut put =
+            PutResult { e_tag: found.e_tag, version: None, extensions: Default::default() };
+        put.extensions.insert(Written(found.last_modified.timestamp_millis()));
+        Ok(put)
     }
 
     async fn put_multipart_opts(

@@ -15,10 +15,12 @@ Examples:
   weir lifecycle show /mnt/genomes            rules, what is in which class, how far the pass is
   weir lifecycle run /mnt/genomes --wait      a pass now; there is one a day
   weir lifecycle remove /mnt/genomes/raw
+  weir lifecycle set /mnt/genomes/lake 'cold after 90d: GLACIER_IR'           objects of a link, in their own bucket
 
 What nobody read from the bucket for so many days moves, in place and by the store: no byte passes this machine, and files are
 read as before, at the class's price. What is read out of the tier costs nothing there, and may be cold in the bucket. The
-rule of the nearest directory above a file holds; classes are STANDARD_IA, ONEZONE_IA and GLACIER_IR.";
+rule of the nearest directory above a file holds; classes are STANDARD_IA, ONEZONE_IA and GLACIER_IR. Objects of a link move by
+rules of its directory, or of those in it, and only where the link exports.";
 
 /// What moves into cheaper storage classes.
 #[derive(Args, Debug)]

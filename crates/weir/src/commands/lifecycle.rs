@@ -128,7 +128,11 @@ async fn ended(client: &Client, before: u64) -> Result<LifecycleView> {
             return Err(FsError::new(ErrorKind::Retry, text));
         }
         let (looked, all) = if is_new { (view.looked, view.segments) } else { (0, view.segments) };
-        let beside = format!("{looked} of {all} segments, {} moved", Bytes(view.moved_bytes));
+        let moved = Bytes(view.moved_bytes + view.objects.moved_bytes);
+        let mut beside = format!("{looked} of {all} segments, {moved} moved");
+        if is_new && view.objects.looked > 0 {
+            beside.push_str(&format!(", {} objects of links looked at", view.objects.looked));
+        }
         progress.show(looked, Some(all), &beside);
         tokio::time::sleep(progress.interval()).await;
     }
@@ -176,7 +180,8 @@ fn describe(view: &LifecycleView, now: UnixTime) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for rule in &view.rules {
         let path = rule.path.clone().unwrap_or_else(|| "(a directory that is removed)".to_owned());
-        rows.push(vec![path, rule.text.clone()]);
+        let of_link = rule.link.map(|link| format!(" (objects of link {link})"));
+        rows.push(vec![path, rule.text.clone() + &of_link.unwrap_or_default()]);
     }
     let mut text = match rows.is_empty() {
         true => "There is no rule: nothing moves.\n".to_owned(),
@@ -203,11 +208,32 @@ fn describe(view: &LifecycleView, now: UnixTime) -> String {
         };
         text.push_str(&format!("{when}: {done}\n"));
     }
+    text.push_str(&describe_objects(view));
     if view.separated > 0 {
         text.push_str(&format!("{} segments were written anew, apart\n", view.separated));
     }
     if let Some(trouble) = &view.trouble {
         text.push_str(&format!("STANDS STILL: {trouble}\n"));
+    }
+    text
+}
+
+/// What became of objects of links.
+fn describe_objects(view: &LifecycleView) -> String {
+    let mut text = String::new();
+    let of = &view.objects;
+    if of.looked > 0 || of.why.is_some() {
+        let moved = Bytes(of.moved_bytes);
+        text.push_str(&format!(
+            "objects of links: {} looked at, {} moved ({moved})\n",
+            of.looked, of.moved
+        ));
+    }
+    for known in &view.object_classes {
+        text.push_str(&format!("  {} in {}\n", Bytes(known.bytes), known.class));
+    }
+    if let Some(why) = &of.why {
+        text.push_str(&format!("  {} stay where they are: {why}\n", of.refused));
     }
     text
 }

@@ -144,7 +144,10 @@ impl Fetcher {
         let etag = native.etag.as_deref();
         let by_peers = self.peers_for(range.end - range.start).zip(etag);
         let Some((peers, etag)) = by_peers else {
-            return bucket.get_pieces(Component::Link, &native.key, range, etag, take).await;
+            let bytes = range.end - range.start;
+            bucket.get_pieces(Component::Link, &native.key, range, etag, take).await?;
+            self.natives.object_was_read(native.link, &native.key, bytes);
+            return Ok(());
         };
         let (link, key, etag) = (native.link, native.key.clone(), etag.to_owned());
         let object = Object::Native { link, key, etag };

@@ -43,7 +43,9 @@ impl Source {
             }
             Object::Native { link, key, etag } => {
                 let bucket = self.natives.bucket(*link)?;
-                bucket.get_range_if_match(Component::Link, key, range, etag).await
+                let got = bucket.get_range_if_match(Component::Link, key, range, etag).await?;
+                self.natives.object_was_read(*link, key, got.len() as u64);
+                Ok(got)
             }
         }
     }

@@ -30,6 +30,8 @@ impl NativeObjects for NoLinks {
         Err(FsError::new(ErrorKind::NotFound, format!("there is no link {link}")))
     }
 
+    fn object_was_read(&self, _: LinkId, _: &str, _: u64) {}
+
     fn object_is_another(&self, _: &Native, _: Ino) {}
 }
 

@@ -14,6 +14,10 @@ use crate::data::collect::Collector;
 /// An object below this is paid as if it had so many bytes. Source: Amazon S3 User Guide, "Understanding and managing
 /// Amazon S3 storage classes".
 pub(super) const OBJECT_BYTES_MIN: u64 = 128 << 10;
+/// Segments or objects looked at in one read of the metadata.
+pub(super) const PAGE: usize = 1_000;
+/// Objects moved at once.
+pub(super) const MOVES_AT_ONCE: usize = 16;
 /// Directories whose rules are remembered.
 const REMEMBERED: usize = 100_000;
 /// Directories above one another at most: a move meanwhile could make it climb for longer.
@@ -56,14 +60,14 @@ impl Judge {
         Self { meta, collector, rules, today, by_dir: HashMap::new() }
     }
 
-    /// Whether it is old enough for any of the rules, and large enough: what the directories of its files say is
-    /// another question, which costs a request.
-    pub(super) fn may_move(&self, segment: &SegmentUse, age: &SegmentAge) -> bool {
+    /// Whether an object is old enough for any of the rules, and large enough: what the directories of its files say is
+    /// another question.
+    pub(super) fn may_move(&self, object_bytes: u64, age: &SegmentAge) -> bool {
         let days = self.today.saturating_sub(age.used_day);
         let asked = |(number, day): (u32, u32)| {
             number == self.rules.number && self.today.saturating_sub(day) < ASK_AGAIN_DAYS
         };
-        segment.info.object_bytes >= OBJECT_BYTES_MIN
+        object_bytes >= OBJECT_BYTES_MIN
             && !age.stays.is_some_and(asked)
             && self.rules.rules.iter().any(|(_, rule)| rule.moves(days, age.class).is_some())
     }
@@ -103,8 +107,8 @@ impl Judge {
         let mut classes = Vec::new();
         for ino in files {
             // Of a file that is gone only snapshots have bytes.
-            if let Some(rule) = self.rule_of(ino).await? {
-                classes.push((ino, self.class_by(rule, days, age.class)));
+            if let Some(class) = self.class_of(ino, age).await? {
+                classes.push((ino, class));
             }
         }
         if classes.is_empty() {
@@ -120,6 +124,18 @@ impl Judge {
             true => Judged::Kept,
             false => Judged::Apart(colder),
         })
+    }
+
+    /// The class that a file's bytes of this age are to be in; `None` of a file that is not there any more. Some reads of
+    /// the metadata.
+    pub(super) async fn class_of(
+        &mut self,
+        ino: Ino,
+        age: &SegmentAge,
+    ) -> Result<Option<StorageClass>> {
+        let days = self.today.saturating_sub(age.used_day);
+        let rule = self.rule_of(ino).await?;
+        Ok(rule.map(|rule| self.class_by(rule, days, age.class)))
     }
 
     fn class_by(&self, rule: Option<usize>, days: u32, class: StorageClass) -> StorageClass {

@@ -8,17 +8,13 @@ use weir_meta::{SegmentAge, SegmentUse};
 use weir_object::Component;
 use weir_types::{ErrorKind, FsError, Ino, Result, SegmentId, StorageClass};
 
-use super::judge::{Judge, Judged, is_of_one};
+use super::judge::{Judge, Judged, MOVES_AT_ONCE, PAGE, is_of_one};
+use super::parted::Parted;
 use super::row::{PassRow, RulesRow};
 use super::{Lifecycle, Progress};
 use crate::data::admission::budget::Slowed;
 use crate::data::ages::{age_of, day_of};
 use crate::volume::context::Counts;
-
-/// Segments looked at in one read of the metadata.
-const PAGE: usize = 1_000;
-/// Objects moved at once.
-const MOVES_AT_ONCE: usize = 16;
 
 /// A segment that is to move.
 struct Due {
@@ -28,18 +24,43 @@ struct Due {
 }
 
 impl Lifecycle {
-    /// Looks at all segments, and moves those that are due. Three reads for each 1,000, one COPY for each that moves,
-    /// and a commit for each 1,000 of these; where there are rules of directories one GET for each that is old enough.
+    /// Looks at all segments, and moves those that are due; then at all objects of links that have rules. Three reads for
+    /// each 1,000, one COPY for each that moves, and a commit for each 1,000 of these; where there are rules of directories
+    /// one GET for each segment that is old enough; of links one HEAD and a commit for each object that moves.
     /// `false`: it was broken off, and another one is to begin.
     pub(super) async fn pass(&self) -> Result<bool> {
         let rules = RulesRow::read(&self.meta).await?;
         let number = PassRow::read(&self.meta).await?.number + 1;
         let unix_ms = self.context.unix_ms();
-        let all = self.meta.segment_bytes().await?;
-        let mut row =
-            PassRow { number, started_ms: unix_ms, segments: all.segments, ..PassRow::default() };
+        let Parted { own, links } = self.part(rules).await?;
+        let segments = match own.rules.is_empty() {
+            true => 0,
+            false => self.meta.segment_bytes().await?.segments,
+        };
+        let mut row = PassRow { number, started_ms: unix_ms, segments, ..PassRow::default() };
         row.write(&self.meta).await?;
         let today = day_of(unix_ms);
+        let whole = self.segments_pass(own, today, &mut row).await?
+            && self.objects_pass(links, today, &mut row).await?;
+        if !whole {
+            return Ok(false);
+        }
+        row.ended_ms = self.context.unix_ms().max(row.started_ms);
+        row.write(&self.meta).await?;
+        if row.moved + row.separated + row.objects.moved > 0 {
+            let (moved, bytes) = (row.moved, row.moved_bytes);
+            let (objects, object_bytes) = (row.objects.moved, row.objects.moved_bytes);
+            tracing::info!(moved, bytes, objects, object_bytes, "moved into other storage classes");
+        }
+        *self.progress.lock() = Progress::default();
+        Ok(true)
+    }
+
+    /// The pass over the volume's own objects.
+    async fn segments_pass(&self, rules: RulesRow, today: u32, row: &mut PassRow) -> Result<bool> {
+        if rules.rules.is_empty() {
+            return Ok(true);
+        }
         let mut judge = Judge::new(self.meta.clone(), self.collector.clone(), rules, today);
         let mut after = None;
         loop {
@@ -48,23 +69,15 @@ impl Lifecycle {
                 return Ok(false);
             }
             let page = self.meta.segments(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(true) };
             after = Some(last.id);
             row.looked += page.len() as u64;
-            self.page(page, &mut judge, &mut row).await?;
+            self.page(page, &mut judge, row).await?;
             fail::fail_point!("engine::lifecycle-page");
         }
-        row.ended_ms = self.context.unix_ms().max(row.started_ms);
-        row.write(&self.meta).await?;
-        if row.moved + row.separated > 0 {
-            let (moved, bytes) = (row.moved, row.moved_bytes);
-            tracing::info!(moved, bytes, "segments moved into other storage classes");
-        }
-        *self.progress.lock() = Progress::default();
-        Ok(true)
     }
 
-    fn may_go_on(&self) -> Result<bool> {
+    pub(super) fn may_go_on(&self) -> Result<bool> {
         if self.budget.slows(Slowed::Hydration) {
             let text = "the budget of the volume holds it up: `weir throughput` shows it";
             return Err(FsError::new(ErrorKind::Retry, text));
@@ -133,7 +146,7 @@ impl Lifecycle {
         // What nobody uses is deleted soon.
         let used = all.filter(|((segment, _), held)| segment.live_bytes > 0 || held.is_some());
         let aged = used.map(|((segment, noted), _)| (age_of(segment.id, noted), segment));
-        let old = aged.filter(|(age, segment)| judge.may_move(segment, age));
+        let old = aged.filter(|(age, segment)| judge.may_move(segment.info.object_bytes, age));
         Ok(old.map(|(age, segment)| (segment, age)).collect())
     }
 

@@ -6,38 +6,79 @@ use futures::StreamExt;
 use weir_types::{ClassMove, Ino, Result, StorageClass};
 
 use super::Lifecycle;
-use super::judge::{Judge, Judged, is_of_one};
+use super::judge::{Judge, Judged, PAGE, is_of_one};
+use super::parted::Parted;
 use super::row::{LifecyclePlan, RulesRow};
 use super::rule::LifecycleRule;
 use crate::data::ages::{day_of, early_byte_days};
 
-/// Segments looked at in one read of the metadata.
-const PAGE: usize = 1_000;
-/// Segments whose files are asked for, at most: the others are taken for as many of each kind.
-const ASKED_MAX: u64 = 1_000;
+/// Segments whose files are asked for, or objects whose class is, at most: the others are taken for as many of each kind.
+pub(super) const ASKED_MAX: u64 = 1_000;
+
+/// A plan that is being made.
+#[derive(Default)]
+pub(super) struct Planned {
+    pub(super) plan: LifecyclePlan,
+    pub(super) moves: Moves,
+}
+
+/// From each class into each.
+pub(super) type Moves = BTreeMap<(StorageClass, StorageClass), ClassMove>;
+
+/// Adds objects, bytes, and bytes times days that are paid all the same, to what moves from one class into another.
+pub(super) fn add(
+    moves: &mut Moves,
+    (from, to): (StorageClass, StorageClass),
+    (objects, bytes, early_byte_days): (u64, u64, u64),
+) {
+    let planned = moves.entry((from, to)).or_default();
+    (planned.from, planned.to) = (from, to);
+    planned.objects += objects;
+    planned.bytes += bytes;
+    planned.early_byte_days += early_byte_days;
+}
 
 impl Lifecycle {
     /// What would move at once if a directory had this rule, or none. Three reads for each 1,000 segments; where there
-    /// are rules of directories a GET for each of up to 1,000 that are old enough, and they are looked at twice.
+    /// are rules of directories a GET for each of up to 1,000 that are old enough, and they are looked at twice. Of each link
+    /// with rules two reads for each 1,000 objects, twice, and a HEAD for each of up to 1,000 that are old enough.
     pub(crate) async fn plan(
         &self,
         dir: Ino,
         rule: Option<LifecycleRule>,
     ) -> Result<LifecyclePlan> {
         let rules = RulesRow::read(&self.meta).await?.with(dir, rule);
-        let only_root = rules.rules.iter().all(|(ino, _)| Ino(*ino) == Ino::ROOT);
+        let Parted { own, links } = self.part(rules).await?;
         let today = day_of(self.context.unix_ms());
+        let mut plan = Planned::default();
+        if !own.rules.is_empty() {
+            self.plan_segments(own, today, &mut plan).await?;
+        }
+        for (link, rules) in links {
+            self.plan_objects(&link, rules, today, &mut plan).await?;
+        }
+        let Planned { mut plan, moves } = plan;
+        plan.moves = moves.into_values().collect();
+        Ok(plan)
+    }
+
+    async fn plan_segments(
+        &self,
+        rules: RulesRow,
+        today: u32,
+        planned: &mut Planned,
+    ) -> Result<()> {
+        let plan = &mut planned.plan;
+        let only_root = rules.rules.iter().all(|(ino, _)| Ino(*ino) == Ino::ROOT);
         let mut judge = Judge::new(self.meta.clone(), self.collector.clone(), rules, today);
         let step = match only_root {
             true => 1,
             false => self.count_old(&judge).await?.div_ceil(ASKED_MAX).max(1),
         };
-        let mut plan = LifecyclePlan::default();
-        let mut moves: BTreeMap<(StorageClass, StorageClass), ClassMove> = BTreeMap::new();
         let mut after = None;
         loop {
             let page = self.meta.segments(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id);
             let mut some = self.movable(page, &judge).await?;
             some.retain(|_| {
@@ -62,15 +103,10 @@ impl Lifecycle {
                     Err(error) => return Err(error),
                 };
                 let bytes = segment.info.object_bytes;
-                let planned = moves.entry((age.class, to)).or_default();
-                (planned.from, planned.to) = (age.class, to);
-                planned.objects += step;
-                planned.bytes += bytes * step;
-                planned.early_byte_days += early_byte_days(&age, bytes, today) * step;
+                let early = early_byte_days(&age, bytes, today);
+                add(&mut planned.moves, (age.class, to), (step, bytes * step, early * step));
             }
         }
-        plan.moves = moves.into_values().collect();
-        Ok(plan)
     }
 
     async fn count_old(&self, judge: &Judge) -> Result<u64> {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_meta::Meta;
-use weir_types::{ClassMove, ErrorKind, FsError, Ino, Result, StorageClass, UnixTime};
+use weir_types::{ClassMove, ErrorKind, FsError, Ino, LinkId, Result, StorageClass, UnixTime};
 
 use super::rule::LifecycleRule;
 
@@ -46,6 +46,24 @@ pub(super) struct PassRow {
     pub(super) moved: u64,
     pub(super) moved_bytes: u64,
     pub(super) separated: u64,
+    /// Objects of links.
+    pub(super) objects: ObjectsPass,
+}
+
+/// How far a pass is with objects of links.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ObjectsPass {
+    /// Objects that it looked at.
+    pub looked: u64,
+    /// Those that it moved into another class.
+    pub moved: u64,
+    /// Their bytes.
+    pub moved_bytes: u64,
+    /// Those that were to move, and stay: they are tried again after a week.
+    pub refused: u64,
+    /// Why the first of them does.
+    pub why: Option<String>,
 }
 
 /// What a volume's objects are moved by, and where they are.
@@ -63,7 +81,7 @@ pub struct LifecycleView {
     pub started: Option<UnixTime>,
     /// When it ended.
     pub ended: Option<UnixTime>,
-    /// Segments that there were when it was begun.
+    /// Segments that there were when it was begun; 0 where all rules are for objects of links.
     pub segments: u64,
     /// Those that it looked at.
     pub looked: u64,
@@ -73,6 +91,10 @@ pub struct LifecycleView {
     pub moved_bytes: u64,
     /// Those whose files are of several rules, and that it wrote anew, apart.
     pub separated: u64,
+    /// The same of objects of links.
+    pub objects: ObjectsPass,
+    /// Bytes of objects of links in each class that they were moved into, or were found in.
+    pub object_classes: Vec<ClassBytes>,
     /// Why the pass stands still; it is tried again.
     pub trouble: Option<String>,
 }
@@ -86,6 +108,8 @@ pub struct LifecycleRuleView {
     pub ino: Ino,
     /// The rule in words.
     pub text: String,
+    /// The link, where it is one for the link's own objects.
+    pub link: Option<LinkId>,
     /// The rule.
     #[serde(flatten)]
     pub rule: LifecycleRule,
@@ -107,9 +131,9 @@ pub struct LifecyclePlan {
     pub moves: Vec<ClassMove>,
     /// Segments that have files of several rules: some of them are written anew.
     pub mixed: u64,
-    /// Segments that are old enough for some rule.
+    /// Segments, and objects of links, that are old enough for some rule.
     pub old: u64,
-    /// Those of them whose files were asked for: the rest of the plan is told from these.
+    /// Those of them whose files, or whose present class, were asked for: the rest of the plan is told from these.
     pub asked: u64,
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use weir_object::{Bucket, BucketUrl, Conditions};
 use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
 
+use super::reads::ObjectReads;
 use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
 use crate::data::followed::Moved;
 use crate::data::upward::NativeObjects;
@@ -218,12 +219,13 @@ pub(crate) struct Registry {
     changes: Mutex<Changes>,
     /// Some link is, or was, lazy.
     lazy: AtomicBool,
+    pub(crate) reads: ObjectReads,
 }
 
 impl Registry {
     pub(crate) fn new(connector: Connector) -> Self {
-        let (table, wake, watcher, changes, lazy) = Default::default();
-        Self { connector, table, wake, watcher, changes, lazy }
+        let (table, wake, watcher, changes, lazy, reads) = Default::default();
+        Self { connector, table, wake, watcher, changes, lazy, reads }
     }
 
     pub(crate) fn add(&self, id: LinkId, record: LinkRecord) -> Arc<Link> {
@@ -395,6 +397,10 @@ impl Registry {
 impl NativeObjects for Registry {
     fn bucket(&self, link: LinkId) -> Result<Bucket> {
         Registry::bucket(self, link)
+    }
+
+    fn object_was_read(&self, link: LinkId, key: &str, bytes: u64) {
+        self.reads.note(link, key, bytes);
     }
 
     fn object_is_another(&self, native: &Native, ino: Ino) {
