@@ -75,11 +75,11 @@ attach() { # NAME [ARG...]
 
 detach() { "$WEIR" detach "$1" >/dev/null || fail "weir detach $1"; }
 
-# Files of many sizes below a directory, and their sums beside it.
+# Files of many sizes below a directory, some hundred, and their sums beside it.
 fill() { # DIRECTORY MIB
     mkdir -p "$1"
     head -c "${2}M" /dev/urandom >"$1/large" || fail "fill $1"
-    cp -r /etc/. "$1/small" || fail "fill $1"
+    mkdir "$1/small" && cp -r /etc/{apt,default,init.d,pam.d,security} "$1/small" || fail "fill $1"
     (cd "$1" && find . -type f -exec sha256sum {} +) >"$1.sums" || fail "sum $1"
 }
 
