@@ -1,6 +1,8 @@
 //! Requests for which the library's trait has no method. They come through methods that it has, as
 //! extensions of their options.
 
+use std::ops::Range;
+
 use object_store::path::Path;
 use weir_types::{RestoreTier, StorageClass};
 
@@ -41,6 +43,25 @@ pub(crate) struct ClassAsk {
     pub(crate) class: StorageClass,
     /// Only while it has this ETag.
     pub(crate) etag: Option<String>,
+}
+
+/// A step of a copy in parts, asked for by way of `put_opts`, and only on S3. What else an upload in parts has is an
+/// [`UploadAsk`].
+#[derive(Clone, Debug)]
+pub(crate) enum PartsAsk {
+    /// Begins the copy of the object `from`, with what goes with it. Answers its name as `version`.
+    Begin { from: Path, class: Option<StorageClass>, kept: Kept },
+    /// Copies a range of the object `from`, while it has this ETag, as the part of this number. Answers the part's name as
+    /// `e_tag`.
+    Part { from: Path, upload: String, number: usize, range: Range<u64>, etag: String },
+}
+
+/// What goes with an object, as headers of the request that makes it: an extension of the answer to [`HeadAsk`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) headers: Vec<(String, String)>,
+    /// It has tags, which are asked for when they are needed.
+    pub(crate) tagged: bool,
 }
 
 /// Has an object in an archive class be readable for some days, or, where the class has no such days, from then on.

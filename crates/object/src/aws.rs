@@ -10,6 +10,7 @@
 mod complete;
 mod credentials;
 pub(crate) mod listing;
+mod parts;
 mod profile;
 mod refusals;
 pub(crate) mod requests;

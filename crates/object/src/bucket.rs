@@ -16,6 +16,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::caller::{Caller, ConditionalPut, Failure, PUT_ID};
 use crate::connect::{check_directory, open_store};
+use crate::copy_parts::COPY_BYTES_MAX;
 use crate::etags::check_etag;
 use crate::failure::is_no_bucket;
 use crate::hedge::Hedger;
@@ -49,6 +50,8 @@ pub struct Bucket {
     caller: Arc<Caller>,
     /// Those that the store holds itself.
     pub(crate) conditions: Conditions,
+    /// Above it objects are copied in parts.
+    pub(crate) copy_bytes_max: u64,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -65,6 +68,13 @@ impl Bucket {
     /// for `file://` `NotFound` or `Invalid` when the directory is missing or none.
     pub fn connect(url: &BucketUrl, options: &ConnectOptions, meter: &Meter) -> Result<Bucket> {
         Ok(Self::from_store(url, open_store(url, options)?, options, meter))
+    }
+
+    /// This bucket, of which objects above so many bytes are copied in parts, at least 5 MiB.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_copies_up_to(&self, bytes: u64) -> Bucket {
+        Bucket { copy_bytes_max: bytes, ..self.clone() }
     }
 
     /// A bucket over a store that was opened (and perhaps decorated) elsewhere. `store` answers
@@ -86,7 +96,11 @@ impl Bucket {
             hasty: false,
             served: Arc::default(),
         };
-        Bucket { caller: Arc::new(caller), conditions: Conditions::ALL }
+        Bucket {
+            caller: Arc::new(caller),
+            conditions: Conditions::ALL,
+            copy_bytes_max: COPY_BYTES_MAX,
+        }
     }
 
     /// This bucket, for whoever reaches for it first and waits at a terminal: where nothing listens

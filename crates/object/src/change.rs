@@ -11,15 +11,13 @@ use object_store::{
 };
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::asks::{ChangeAsk, Written};
+use crate::asks::{ChangeAsk, Kept, Written};
 use crate::caller::{Ask, Caller, ConditionalPut, Failure, PUT_ID};
 use crate::etags::{check_etag, is_same};
 use crate::failure::judge;
 use crate::read::Got;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind, Scheme};
 
-/// S3 copies no larger object in one request.
-pub(crate) const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Two objects are compared in steps of so many bytes.
 const COMPARE_BYTES: usize = 8 << 20;
 
@@ -52,8 +50,10 @@ impl Bucket {
     /// both are read. If the source has changed meanwhile and they cannot be, it is not this copy:
     /// it is somebody else's, and nothing is lost.
     ///
+    /// An object over 5 GiB is copied in parts: two HEADs and two PUTs more, and one COPY for each GiB.
+    ///
     /// # Errors
-    /// `Unsupported` for an object over 5 GiB, or by a store that cannot copy: store it anew.
+    /// `Unsupported` by a store that cannot copy, or, for an object over 5 GiB, that is not S3: store it anew.
     pub async fn copy_object_if(
         &self,
         component: Component,
@@ -73,15 +73,16 @@ impl Bucket {
             return Ok(Copied::SourceChanged);
         }
         let size = found.meta.size;
-        if size > COPY_BYTES_MAX {
-            let url = self.url().key_url(from);
-            let why = format!("{url} has {size} bytes: over 5 GiB are not copied, store it anew");
-            return Err(FsError::new(ErrorKind::Unsupported, why));
-        }
-        // The store reads and writes it all before it answers.
-        let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
-        let change = ChangeAsk::Copy { from: source.clone(), etag };
-        let failure = match self.caller().change(ask, &target, change, condition).await {
+        let copied = match size > self.copy_bytes_max {
+            true => self.copy_large(component, (from, &source), &target, &etag, condition).await?,
+            false => {
+                // The store reads and writes it all before it answers.
+                let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
+                let change = ChangeAsk::Copy { from: source.clone(), etag };
+                self.caller().change(ask, &target, change, condition).await
+            }
+        };
+        let failure = match copied {
             Ok(put) => {
                 let last_modified_unix_ms = put.extensions.get().map_or(0, |Written(ms)| *ms);
                 let (key, etag) = (to.to_owned(), put.e_tag);
@@ -148,6 +149,29 @@ impl Bucket {
             }
             Err(failure) => Err(self.tell("DELETE", key, failure)),
         }
+    }
+
+    /// The copy of a version that is too large to be copied at once.
+    async fn copy_large(
+        &self,
+        component: Component,
+        (from, source): (&str, &Path),
+        target: &Path,
+        etag: &Option<String>,
+        condition: &PutCondition,
+    ) -> Result<std::result::Result<PutResult, Failure>> {
+        if !self.conditions.hold(condition) {
+            let url = self.url().key_url(from);
+            let why =
+                format!("{url} is over 5 GiB, and this store holds no conditions: store it anew");
+            return Err(FsError::new(ErrorKind::Unsupported, why));
+        }
+        let found = self.head_with_class(component, from).await?;
+        // Each part asks for that version.
+        let version = (found.meta.size, etag.clone(), found.extensions.get::<Kept>().cloned());
+        drop(found);
+        let keys = (source, target);
+        Ok(self.copy_in_parts(component, keys, version, None, condition.mode()).await)
     }
 
     /// The object, if it is there.

@@ -1,13 +1,15 @@
 //! The storage classes that objects are in.
 
 use object_store::path::Path;
-use object_store::{Attribute, GetOptions, GetResult, PutOptions, PutPayload, PutResult};
+use object_store::{
+    Attribute, GetOptions, GetResult, PutMode, PutOptions, PutPayload, PutResult, UpdateVersion,
+};
 use weir_types::{ErrorKind, FsError, Result, StorageClass};
 
-use crate::asks::{ClassAsk, HeadAsk, Written};
+use crate::asks::{ClassAsk, HeadAsk, Kept, Written};
 use crate::bucket::{Bucket, ObjectInfo};
 use crate::caller::{Ask, Failure};
-use crate::change::{COPY_BYTES_MAX, is_refusal};
+use crate::change::is_refusal;
 use crate::etags::{check_etag, is_same};
 use crate::probe::PROBE_PREFIX;
 use crate::request::{Component, RequestKind};
@@ -45,12 +47,12 @@ impl Bucket {
     /// The same of an object that others write, too, while it has this ETag. From `from`, or from what can be read at
     /// once and is warmer than `class`, it moves; out of an archive, or out of a class that Weir does not know, nothing does.
     /// What goes with an object (metadata, tags) goes along; its ETag is another one if it was uploaded in parts. One HEAD and
-    /// one COPY.
+    /// one COPY; of one over 5 GiB two PUTs, one COPY for each GiB and another HEAD.
     ///
     /// After a lost answer it may have moved and be told as [`ClassChange::Another`].
     ///
     /// # Errors
-    /// `Unsupported` where the store has no such classes, or for one over 5 GiB.
+    /// `Unsupported` where the store has no such classes.
     pub async fn change_class(
         &self,
         component: Component,
@@ -64,24 +66,30 @@ impl Bucket {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ClassChange::Another),
             found => found?,
         };
-        if !is_same(Some(etag), found.meta.e_tag.as_deref()) {
+        let (name, kept) = (class_name(&found), found.extensions.get::<Kept>().cloned());
+        // Its body, if it had one, may not cross threads.
+        let (size, e_tag) = (found.meta.size, found.meta.e_tag.clone());
+        drop(found);
+        if !is_same(Some(etag), e_tag.as_deref()) {
             return Ok(ClassChange::Another);
         }
-        let name = class_name(&found);
         let known = StorageClass::ALL.into_iter().find(|known| known.name() == name);
         if !known.is_some_and(|known| known != class && (known == from || known < class)) {
             return Ok(ClassChange::Stays(name));
         }
-        let size = found.meta.size;
-        if size > COPY_BYTES_MAX {
-            let url = self.url().key_url(key);
-            let why =
-                format!("{url} has {size} bytes: over 5 GiB are not moved into another class");
-            return Err(FsError::new(ErrorKind::Unsupported, why));
-        }
-        let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
-        let wanted = ClassAsk { class, etag: found.meta.e_tag.clone() };
-        match self.ask_for_class(ask, &path, wanted).await {
+        let changed = match size > self.copy_bytes_max {
+            true => {
+                let version = UpdateVersion { e_tag: e_tag.clone(), version: None };
+                let (keys, mode) = ((&path, &path), PutMode::Update(version));
+                self.copy_in_parts(component, keys, (size, e_tag, kept), Some(class), mode).await
+            }
+            false => {
+                let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
+                let wanted = ClassAsk { class, etag: e_tag };
+                self.ask_for_class(ask, &path, wanted).await
+            }
+        };
+        match changed {
             Ok(put) => {
                 let last_modified_unix_ms = put.extensions.get().map_or(0, |Written(ms)| *ms);
                 let (key, etag) = (key.to_owned(), put.e_tag);

@@ -19,7 +19,7 @@ use object_store::{
 #[cfg(feature = "testing")]
 use crate::asks::OddAsk;
 use crate::asks::{
-    ChangeAsk, ClassAsk, HeadAsk, ListAsk, RestoreAsk, UploadAsk, Written, WrongSumAsk,
+    ChangeAsk, ClassAsk, HeadAsk, ListAsk, PartsAsk, RestoreAsk, UploadAsk, Written, WrongSumAsk,
 };
 use crate::aws::requests::Requests;
 use crate::etags::still;
@@ -170,6 +170,22 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
             result.extensions.insert(Written(written));
             return Ok(result);
         }
+        if let Some(ask) = options.extensions.get::<PartsAsk>() {
+            let (s3, to) = (only_s3(self.s3.as_ref())?, location.as_ref());
+            let mut result =
+                PutResult { e_tag: None, version: None, extensions: Default::default() };
+            match ask {
+                PartsAsk::Begin { from, class, kept } => {
+                    let begun = s3.begin_copy((from.as_ref(), to), *class, kept).await?;
+                    result.version = Some(begun);
+                }
+                PartsAsk::Part { from, upload, number, range, etag } => {
+                    let (keys, part) = ((from.as_ref(), to), (upload.as_str(), *number));
+                    result.e_tag = Some(s3.copy_part(keys, part, range, etag).await?);
+                }
+            }
+            return Ok(result);
+        }
         if let Some(ask) = options.extensions.get::<RestoreAsk>() {
             only_s3(self.s3.as_ref())?.restore(location.as_ref(), *ask).await?;
             return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
@@ -209,9 +225,10 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
             return Ok(answer(body, meta, Attributes::default()));
         }
         if let Some(HeadAsk(key)) = options.extensions.get::<HeadAsk>() {
-            let (meta, attributes, archive) = only_s3(self.s3.as_ref())?.head(key).await?;
+            let (meta, attributes, archive, kept) = only_s3(self.s3.as_ref())?.head(key).await?;
             let mut found = answer(Bytes::new(), meta, attributes);
             found.extensions.insert(archive);
+            found.extensions.insert(kept);
             return Ok(found);
         }
         self.inner.get_opts(location, options).await

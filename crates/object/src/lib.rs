@@ -25,6 +25,7 @@ mod change;
 mod classes;
 mod conditions;
 mod connect;
+mod copy_parts;
 mod etags;
 mod extended;
 mod failure;

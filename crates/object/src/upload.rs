@@ -21,9 +21,9 @@ use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind};
 /// Parts are not smaller, but for the last.
 const PART_BYTES_MIN: u64 = 8 << 20;
 /// No store takes more.
-const PARTS_MAX: u64 = 10_000;
+pub(crate) const PARTS_MAX: u64 = 10_000;
 /// Stores put thousands of parts together before they answer: Amazon "may take several minutes".
-const COMPLETION: Patience =
+pub(crate) const COMPLETION: Patience =
     Patience { attempt: Duration::from_secs(600), in_all: Duration::from_secs(1_800) };
 
 impl Bucket {

@@ -4,10 +4,14 @@
 use std::sync::Arc;
 
 use weir_object::testing::{Classes, S3Server};
-use weir_object::{Bucket, BucketUrl, Component, ConnectOptions, Meter, RequestKind, open_store};
+use weir_object::{
+    Bucket, BucketUrl, ClassChange, Component, ConnectOptions, Copied, Meter, PutCondition,
+    RequestKind, open_store,
+};
 use weir_types::{ErrorKind, StorageClass};
 
 const DATA: Component = Component::Data;
+const LINK: Component = Component::Link;
 
 fn memory(classes: &Classes, meter: &Meter) -> Bucket {
     let url: BucketUrl = "memory://classes/below".parse().expect("parses");
@@ -56,4 +60,51 @@ async fn stores_without_classes_say_so() {
         assert_eq!(why.kind(), ErrorKind::Unsupported, "{why}");
         assert!(why.to_string().contains("no storage class GLACIER_IR"), "{why}");
     }
+}
+
+/// An object that is too large to be copied at once, with what goes with it.
+async fn large(bucket: &Bucket, key: &str) -> (Vec<u8>, String) {
+    let bytes: Vec<u8> = (0..11_u32 << 18).flat_map(u32::to_le_bytes).collect();
+    let attributes = [("file-mode".to_owned(), "644".to_owned())].into();
+    let put = bucket.put_object(LINK, key, bytes.clone(), &attributes, &PutCondition::Any);
+    let info = put.await.expect("puts").expect("is written");
+    (bytes, info.etag.expect("has one"))
+}
+
+#[tokio::test]
+async fn what_is_too_large_to_be_copied_is_copied_in_parts() {
+    let server = S3Server::start().await.expect("an S3 server");
+    let (meter, url) = (Meter::new(), server.bucket("parts", "below").expect("makes"));
+    let bucket = Bucket::connect(&url, &server.options(), &meter).expect("connects");
+    let bucket = bucket.with_copies_up_to(5 << 20);
+    let (bytes, etag) = large(&bucket, "one").await;
+    let copies = || meter.snapshot().requests(RequestKind::Copy);
+
+    let classes = (StorageClass::Standard, StorageClass::GlacierIr);
+    let moved = bucket.change_class(LINK, ("one", &etag), classes.0, classes.1).await;
+    let ClassChange::Moved(info) = moved.expect("moves") else { panic!("it stays") };
+    assert_eq!((copies(), info.size), (3, 11 << 20));
+    let now = bucket.head_attributes(LINK, "one").await.expect("is there");
+    assert_eq!(now.0, info, "what is told is what is there");
+    assert_eq!((now.0.etag.as_deref() != Some(&etag), now.1["file-mode"].as_str()), (true, "644"));
+    assert!(bucket.get(LINK, "one").await.expect("reads") == bytes);
+    let old = bucket.change_class(LINK, ("one", &etag), classes.0, classes.1).await;
+    assert_eq!(old.expect("asks"), ClassChange::Another, "it has another ETag");
+
+    let etag = info.etag.expect("has one");
+    let (absent, any) = (PutCondition::Absent, PutCondition::Any);
+    for (from_etag, to, condition, done) in [
+        (Some(etag.as_str()), "two", &absent, true),
+        (Some("\"other\""), "three", &absent, false),
+        (None, "two", &any, true),
+    ] {
+        let copied = bucket.copy_object_if(LINK, "one", from_etag, to, condition).await;
+        let copied = copied.expect("copies");
+        assert_eq!(matches!(copied, Copied::Done(_)), done, "{to}: {copied:?}");
+        assert_eq!(bucket.get(LINK, to).await.is_ok_and(|read| read == bytes), done, "{to}");
+    }
+    let copied = bucket.copy_object_if(LINK, "one", Some(&etag), "two", &absent).await;
+    assert_eq!(copied.expect("asks"), Copied::TargetChanged, "somebody's object is there");
+    assert_eq!(bucket.head_attributes(LINK, "two").await.expect("is there").1["file-mode"], "644");
+    assert!(server.uploads("parts").is_empty(), "no parts are left");
 }

@@ -39,6 +39,27 @@ pub(super) fn copied(answer: &[u8]) -> Result<(String, i64), u16> {
     Ok((etag, time.map_or(0, |time| time.timestamp_millis())))
 }
 
+/// The ETag of a part that was copied, or the HTTP status that an answer should have had.
+pub(super) fn copied_part(answer: &[u8]) -> Result<String, u16> {
+    etag_in(answer, b"CopyPartResult")
+}
+
+/// The name of an upload that began.
+pub(super) fn upload(answer: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(answer);
+    inside(&text, "UploadId").and_then(|name| unescape(name).ok()).map(Into::into)
+}
+
+/// An object's tags.
+pub(super) fn tags(answer: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(answer);
+    let tags = text.split("<Tag>").skip(1).filter_map(|tag| {
+        let of = |name| inside(tag, name).and_then(|text| unescape(text).ok()).map(Into::into);
+        Some((of("Key")?, of("Value").unwrap_or_default()))
+    });
+    tags.collect()
+}
+
 fn etag_in(answer: &[u8], element: &[u8]) -> Result<String, u16> {
     let text = String::from_utf8_lossy(answer);
     let code = inside(&text, "Code").unwrap_or_default();
@@ -101,6 +122,14 @@ mod tests {
                     <ETag>&quot;a&quot;</ETag></CopyObjectResult>";
         assert_eq!(copied(copy.as_bytes()), Ok(("\"a\"".to_owned(), 1_709_208_000_250)));
         assert_eq!(copied(good.as_bytes()), Err(500));
+        let part = "<CopyPartResult><ETag>&quot;p&quot;</ETag></CopyPartResult>";
+        assert_eq!(copied_part(part.as_bytes()), Ok("\"p\"".to_owned()));
+        assert_eq!(copied_part(copy.as_bytes()), Err(500));
+        let begun = "<InitiateMultipartUploadResult><UploadId>a&amp;b</UploadId>";
+        assert_eq!(upload(begun.as_bytes()).as_deref(), Some("a&b"));
+        let told = "<Tagging><TagSet><Tag><Key>a b</Key><Value>1&lt;2</Value></Tag><Tag><Key>c</Key><Value/></Tag>";
+        let want = [("a b", "1<2"), ("c", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(tags(told.as_bytes()), want);
         assert_eq!(copied(b"<Error><Code>NoSuchKey</Code></Error>"), Err(404));
         assert_eq!(copied(b"<Error><Code>SlowDown</Code></Error>"), Err(500));
     }

@@ -15,8 +15,8 @@ use object_store::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use weir_types::StorageClass;
 
-use super::complete;
-use crate::asks::{ArchiveSays, ListAsk, RestoreAsk};
+use super::{complete, parts};
+use crate::asks::{ArchiveSays, Kept, ListAsk, RestoreAsk};
 
 const STORE: &str = "S3";
 /// CRC-64/NVME of no bytes, which is 0.
@@ -125,7 +125,10 @@ impl Requests {
 
     /// Asks for the object of a full key, of any key that a URL can carry; without one, for the
     /// bucket.
-    pub(crate) async fn head(&self, key: &str) -> Result<(ObjectMeta, Attributes, ArchiveSays)> {
+    pub(crate) async fn head(
+        &self,
+        key: &str,
+    ) -> Result<(ObjectMeta, Attributes, ArchiveSays, Kept)> {
         let url = if key.is_empty() { self.bucket.clone() } else { self.url_of(key) };
         let response = self.exchange(request("HEAD", &url, &[])?).await?;
         let headers = response.headers();
@@ -147,7 +150,7 @@ impl Requests {
             have("x-amz-storage-class").map(|class| (Attribute::StorageClass, class.into()));
         let archive =
             ArchiveSays { restore: have("x-amz-restore"), status: have("x-amz-archive-status") };
-        Ok((meta, user.chain(class).collect(), archive))
+        Ok((meta, user.chain(class).collect(), archive, parts::kept(headers)))
     }
 
     /// Copies an object while it has this ETag, if the condition holds for what is at `to`. Answers
@@ -203,12 +206,7 @@ impl Requests {
         to: &str,
         more: Vec<(&'static str, &str)>,
     ) -> Result<(String, i64)> {
-        if self.encryption.iter().any(|(_, value)| value == "sse-c") {
-            let source = "objects with keys of the customer's are not copied".into();
-            return Err(Error::NotSupported { source });
-        }
-        let source: Vec<String> = from.split('/').map(encoded).collect();
-        let source = format!("{}/{}", self.name, source.join("/"));
+        let source = self.copy_source(from)?;
         let mut headers =
             vec![("x-amz-copy-source", source.as_str()), ("x-amz-metadata-directive", "COPY")];
         headers.extend(more);
@@ -217,6 +215,21 @@ impl Requests {
         let answer = self.send(request("PUT", &url, &headers)?).await?;
         // Success may turn into an error while the server works.
         complete::copied(&answer).map_err(|status| refused(status, &answer, &url))
+    }
+
+    /// How a copy names the object that it is of.
+    pub(super) fn copy_source(&self, key: &str) -> Result<String> {
+        if self.encryption.iter().any(|(_, value)| value == "sse-c") {
+            let source = "objects with keys of the customer's are not copied".into();
+            return Err(Error::NotSupported { source });
+        }
+        let path: Vec<String> = key.split('/').map(encoded).collect();
+        Ok(format!("{}/{}", self.name, path.join("/")))
+    }
+
+    /// Headers that say how what is stored is encrypted.
+    pub(super) fn encryption(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.encryption.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
     /// Stores an object as if it had been damaged on its way: with the checksum of other bytes.
@@ -242,12 +255,12 @@ impl Requests {
         self.send(request("DELETE", &self.url_of(key), &headers)?).await.map(drop)
     }
 
-    async fn send(&self, request: HttpRequest) -> Result<Bytes> {
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<Bytes> {
         let response = self.exchange(request).await?;
         response.into_body().bytes().await.map_err(generic)
     }
 
-    fn url_of(&self, key: &str) -> String {
+    pub(super) fn url_of(&self, key: &str) -> String {
         let path: Vec<String> = key.split('/').map(encoded).collect();
         format!("{}/{}", self.bucket, path.join("/"))
     }
@@ -303,7 +316,11 @@ impl std::error::Error for Unanswered {
 }
 
 /// A request without a body.
-fn request(method: &str, url: &str, headers: &[(&'static str, &str)]) -> Result<HttpRequest> {
+pub(super) fn request(
+    method: &str,
+    url: &str,
+    headers: &[(&'static str, &str)],
+) -> Result<HttpRequest> {
     let mut request = HttpRequest::new(HttpRequestBody::empty());
     *request.uri_mut() = url.parse().map_err(generic)?;
     *request.method_mut() = method.parse().map_err(generic)?;
@@ -322,12 +339,12 @@ fn condition(mode: &PutMode) -> Option<(&'static str, &str)> {
     }
 }
 
-fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic { store: STORE, source: source.into() }
 }
 
 /// The library's error for an answer that is no success.
-fn refused(status: u16, body: &[u8], url: &str) -> Error {
+pub(super) fn refused(status: u16, body: &[u8], url: &str) -> Error {
     let text = String::from_utf8_lossy(body);
     let source = format!("Server returned non-2xx status code: {status}: {text}").into();
     let path = url.to_owned();

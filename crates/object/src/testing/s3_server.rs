@@ -102,6 +102,14 @@ impl S3Server {
             _ => Ok(url),
         }
     }
+
+    /// Uploads in parts to a bucket that neither were completed nor aborted.
+    pub fn uploads(&self, bucket: &str) -> Vec<PathBuf> {
+        let objects = self.directory.path().join(bucket).join(".sgwtmp/multipart");
+        let below = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+        let uploads = below(objects).flat_map(|object| below(object.path()));
+        uploads.map(|upload| upload.path()).filter(|path| path.is_dir()).collect()
+    }
 }
 
 impl Drop for S3Server {
