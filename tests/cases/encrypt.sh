@@ -121,6 +121,30 @@ chmod 644 "$T/words"
 weir fsck "$URL" --key-file "$T/words"
 grep -q "chmod 600" "$T/err" || fail "nothing is said of a key file that all may read: $(cat "$T/err")"
 
+echo "== a passphrase that is asked for"
+typed() { python3 "$TESTS/tools/typed.py" "$@" "${CONNECT[@]}" >"$T/typed" 2>&1; }
+says() { grep -q -- "$1" "$T/typed" || fail "it does not say '$1': $(cat "$T/typed")"; }
+ASKED=s3://bucket/asked FIVE='five words that nobody guesses'
+typed "New passphrase=$FIVE" "The same again=$FIVE!" -- "$WEIR" format "$ASKED" --encrypt --key-file - && fail "two that differ"
+says "not the same"
+typed "New passphrase=$FIVE" "The same again=$FIVE" -- "$WEIR" format "$ASKED" --encrypt --key-file - || fail "format: $(cat "$T/typed")"
+typed 'Passphrase=\x03' -- "$WEIR" fsck "$ASKED" --key-file - && fail "Ctrl-C"
+says "no passphrase was given"
+typed "Passphrase=$FIVE." -- "$WEIR" fsck "$ASKED" --key-file - && fail "a wrong one"
+says "opens none of its keys"
+refused "nobody to ask" "no terminal to ask on" "$WEIR" fsck "$ASKED" --key-file - "${CONNECT[@]}" </dev/null
+echo "$FIVE" | "$WEIR" fsck "$ASKED" --key-file - "${CONNECT[@]}" >"$T/out" 2>&1 || fail "by standard input: $(cat "$T/out")"
+typed "Passphrase=$FIVE" "New passphrase=another four words" "The same again=another four words" -- \
+    "$WEIR" key add "$ASKED" people --key-file - --new-key-file - || fail "key add: $(cat "$T/typed")"
+mkdir -p "$T/asked"
+typed "Passphrase=another four words" -- "$WEIR" mount "$ASKED" "$T/asked" --tier "$T/asked-tier" --key-file - --log-file "$T/asked.log" ||
+    fail "mount: $(cat "$T/typed")"
+echo asked >"$T/asked/file"
+"$WEIR" upgrade "$T/asked" >"$T/out" 2>&1 || fail "upgrade: $(cat "$T/out")"
+same "$(cat "$T/asked/file")" asked "a file"
+"$WEIR" umount "$T/asked" || fail "umount"
+grep -rqaF "another four" "$T/asked.log" "$T/asked-tier" && fail "a passphrase is in the log or in the tier"
+
 echo "== rotated while it is mounted"
 refused "a rotation that forgets one" "people" "$WEIR" key rotate "$URL" --key-file "$KEY" "${CONNECT[@]}"
 refused "a rotation that names one twice" "people would not open it" "$WEIR" key rotate "$URL" --key-file "$KEY" --stays "$KEY" "${CONNECT[@]}"

@@ -21,6 +21,7 @@ mod helper;
 mod layout;
 mod lfs;
 mod log;
+mod passphrase;
 mod paths;
 mod progress;
 mod render;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use weir_engine::Secret;
 use weir_kms::SealedKey;
@@ -12,23 +13,74 @@ use weir_types::{ErrorKind, FsError, Result};
 use zeroize::Zeroizing;
 
 use crate::cli::{ConnectArgs, KeyArgs};
+use crate::passphrase::{ask, is_asked_for};
 
 const FILE_VARIABLE: &str = "WEIR_KEY_FILE";
 const COMMAND_VARIABLE: &str = "WEIR_KEY_COMMAND";
-const PASSPHRASE_VARIABLE: &str = "WEIR_PASSPHRASE";
+pub(crate) const PASSPHRASE_VARIABLE: &str = "WEIR_PASSPHRASE";
 /// More than a key or passphrase takes: it is another file.
 const MOST_BYTES: u64 = 4096;
+
+/// What was typed at the terminal.
+static ASKED: OnceLock<Zeroizing<String>> = OnceLock::new();
+
+/// Whether the flags say that the passphrase is to be asked for.
+fn asks(args: &ConnectArgs) -> bool {
+    args.key.key_file.as_deref().is_some_and(is_asked_for)
+}
+
+fn asked(new: bool) -> Result<&'static Zeroizing<String>> {
+    if let Some(words) = ASKED.get() {
+        return Ok(words);
+    }
+    let words = ask(if new { "New passphrase" } else { "Passphrase" }, new)?;
+    Ok(ASKED.get_or_init(|| words))
+}
+
+/// Asks for the passphrase that opens a volume, where the flags say that it is asked for, before anything else is.
+pub(crate) fn ask_first(args: &ConnectArgs) -> Result<()> {
+    for_daemon(args).map(drop)
+}
+
+/// Asks for the passphrase that a volume is to have, where the flags say that it is asked for.
+pub(crate) fn ask_for_new(args: &ConnectArgs) -> Result<()> {
+    if asks(args) && std::env::var_os(PASSPHRASE_VARIABLE).is_none() {
+        asked(true)?;
+    }
+    Ok(())
+}
+
+/// What the daemon is to be told in its environment, because it cannot ask: the passphrase, where the flags say that it is
+/// asked for.
+pub(crate) fn for_daemon(args: &ConnectArgs) -> Result<Option<&'static str>> {
+    if !asks(args) || std::env::var_os(PASSPHRASE_VARIABLE).is_some() {
+        return Ok(None);
+    }
+    let words = asked(false)?;
+    // As in a file: one line.
+    Ok(Some(words.strip_suffix('\n').unwrap_or(words)))
+}
 
 /// What the flags name, else what the environment does; `None` if neither names anything.
 pub(crate) fn secret(args: &ConnectArgs) -> Result<Option<Secret>> {
     let (KeyArgs { key_file, key_command }, profile) = (&args.key, args.profile.as_deref());
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if asks(args) {
+        // Who was asked once is not asked again, nor is the daemon, which has no terminal.
+        return match (ASKED.get(), set(PASSPHRASE_VARIABLE)) {
+            (Some(words), _) => parsed(words.as_bytes(), "what was typed", profile).map(Some),
+            (None, Some(words)) => {
+                parsed(words.as_encoded_bytes(), PASSPHRASE_VARIABLE, profile).map(Some)
+            }
+            (None, None) => parsed(asked(false)?.as_bytes(), "what was typed", profile).map(Some),
+        };
+    }
     if let Some(path) = key_file {
         return of_file(path, profile).map(Some);
     }
     if let Some(command) = key_command {
         return of_command(command, profile).map(Some);
     }
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = set(FILE_VARIABLE) {
         return of_file(&PathBuf::from(path), profile).map(Some);
     }
@@ -41,6 +93,9 @@ pub(crate) fn secret(args: &ConnectArgs) -> Result<Option<Secret>> {
 
 /// What a file holds; the profile is that by which AWS KMS is asked, where it holds what only that opens.
 pub(crate) fn of_file(path: &Path, profile: Option<&str>) -> Result<Secret> {
+    if is_asked_for(path) {
+        return parsed(ask("Passphrase", false)?.as_bytes(), "what was typed", profile);
+    }
     let name = path.display().to_string();
     let read = || {
         let file = File::open(path)?;
@@ -63,6 +118,14 @@ pub(crate) fn of_file(path: &Path, profile: Option<&str>) -> Result<Secret> {
         tracing::warn!(file = name, "others may read this key file: `chmod 600` it");
     }
     Ok(secret)
+}
+
+/// The same of one that a volume is to have.
+pub(crate) fn of_new_file(path: &Path, profile: Option<&str>) -> Result<Secret> {
+    match is_asked_for(path) {
+        true => parsed(ask("New passphrase", true)?.as_bytes(), "what was typed", profile),
+        false => of_file(path, profile),
+    }
 }
 
 fn of_command(command: &str, profile: Option<&str>) -> Result<Secret> {

@@ -33,7 +33,8 @@ pub(crate) struct ConnectArgs {
 /// What opens a volume that is encrypted.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct KeyArgs {
-    /// File with the key or passphrase of an encrypted volume [default: WEIR_KEY_FILE, where that is set]
+    /// File with the key or passphrase of an encrypted volume; `-` asks for the passphrase [default: WEIR_KEY_FILE, where
+    /// that is set]
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Shell command that prints the key or passphrase instead [default: WEIR_KEY_COMMAND]

@@ -66,7 +66,7 @@ pub(crate) struct KeyAddArgs {
     pub(crate) url: String,
     /// What the new one is to be called
     pub(crate) name: String,
-    /// File with the new key or passphrase
+    /// File with the new key or passphrase; `-` asks for the passphrase
     #[arg(long, value_name = "FILE")]
     pub(crate) new_key_file: PathBuf,
     /// Answer in JSON

@@ -7,13 +7,16 @@ use weir_engine::{BucketUrl, ConnectOptions, FormatOptions};
 use weir_types::{Bytes, Result};
 
 use crate::cli::FormatArgs;
-use crate::{buckets, clock, render};
+use crate::{buckets, clock, render, secrets};
 
 /// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
 const TIMEOUT_MS: u64 = 15_000;
 
 pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
     let url: BucketUrl = args.url.parse()?;
+    if args.encrypt {
+        secrets::ask_for_new(&args.connect)?;
+    }
     let connect =
         ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(&args.connect) };
     let stripe = args.stripe.iter().map(|text| text.parse());

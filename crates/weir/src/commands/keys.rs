@@ -70,7 +70,9 @@ async fn list(args: KeyListArgs) -> Result<()> {
 }
 
 async fn add(args: KeyAddArgs) -> Result<()> {
-    let new = secrets::of_file(&args.new_key_file, args.connect.profile.as_deref())?;
+    // In the order in which they are asked for.
+    secrets::ask_first(&args.connect)?;
+    let new = secrets::of_new_file(&args.new_key_file, args.connect.profile.as_deref())?;
     let change = KeyChange::Add(args.name.clone(), new);
     say(&changed(&args.url, &args.connect, change).await?, args.json, "")
 }

@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::command_line::insert_behind;
 use crate::commands::{flush, umount};
 use crate::daemon::{self, Work};
-use crate::{descriptors, paths, render};
+use crate::{descriptors, paths, render, secrets};
 
 pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
     let args = work.engine();
@@ -35,6 +35,7 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
         Work::Serve(serve) => ("serve", paths::of_volume(&serve.url.parse()?)),
     };
     check_free(&work)?;
+    let passphrase = secrets::for_daemon(&args.connect)?;
     let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &place, &args.tier)?;
     descriptors::close_on_exec();
     let child = Command::new(own_program())
@@ -44,6 +45,7 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
         .env_remove("NOTIFY_SOCKET")
         .env_remove("WATCHDOG_USEC")
         .envs(home())
+        .envs(passphrase.map(|words| (secrets::PASSPHRASE_VARIABLE, words)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file)

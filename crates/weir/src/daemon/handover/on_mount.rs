@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::daemon::work::Work;
+use crate::passphrase::is_asked_for;
 
 /// Variables of the environment that name files or directories to read, by how their names begin.
 const READ: [&str; 6] = ["HOME", "AWS_", "SSL_CERT_", "LD_", "XDG_", "WEIR_"];
@@ -35,12 +36,14 @@ pub(crate) fn check(work: &Work, mountpoint: &Path) -> Result<()> {
 /// What the command line names.
 fn named(work: &Work) -> Vec<(String, PathBuf)> {
     let (args, nbd) = (work.engine(), work.nbd());
+    // What was asked for is in the environment.
+    let key_file = args.connect.key.key_file.clone().filter(|path| !is_asked_for(path));
     let files = [
         ("--config", &args.config),
         ("--log-file", &args.log_file),
         ("the log file", &args.daemon),
         ("--admin-token-file", &args.admin_token_file),
-        ("--key-file", &args.connect.key.key_file),
+        ("--key-file", &key_file),
         ("--nbd-tls-cert", &nbd.nbd_tls_cert),
         ("--nbd-tls-key", &nbd.nbd_tls_key),
         ("--nbd-tls-client-ca", &nbd.nbd_tls_client_ca),
