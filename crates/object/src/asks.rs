@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use http::{HeaderMap, HeaderValue};
 use object_store::path::Path;
 use weir_types::{RestoreTier, StorageClass};
 
@@ -62,6 +63,32 @@ pub(crate) struct Kept {
     pub(crate) headers: Vec<(String, String)>,
     /// It has tags, which are asked for when they are needed.
     pub(crate) tagged: bool,
+}
+
+/// Headers of an object that are headers of the request that makes it.
+const KEPT: [&str; 7] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+    "x-amz-website-redirect-location",
+];
+/// So does what its owner has said of it begin.
+const OF_USERS: &str = "x-amz-meta-";
+
+impl Kept {
+    /// What a HEAD of an object says.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
+        let kept = headers.iter().filter(|(name, _)| {
+            KEPT.contains(&name.as_str()) || name.as_str().starts_with(OF_USERS)
+        });
+        let kept = kept.filter_map(|(name, value)| Some((name.to_string(), text(value)?)));
+        let tags = headers.get("x-amz-tagging-count").and_then(text);
+        Self { headers: kept.collect(), tagged: tags.is_some_and(|count| count != "0") }
+    }
 }
 
 /// Has an object in an archive class be readable for some days, or, where the class has no such days, from then on.

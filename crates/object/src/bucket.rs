@@ -16,12 +16,14 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::caller::{Caller, ConditionalPut, Failure, PUT_ID};
 use crate::connect::{check_directory, open_store};
-use crate::copy_parts::COPY_BYTES_MAX;
 use crate::etags::check_etag;
 use crate::failure::is_no_bucket;
 use crate::hedge::Hedger;
 use crate::view::View;
 use crate::{BucketUrl, Component, Conditions, ConnectOptions, Meter};
+
+/// Above it a store copies in parts only. Source: Amazon S3 User Guide, "Copying, moving, and renaming objects".
+pub(crate) const COPY_BYTES_MAX: u64 = 5 << 30;
 
 /// What a store knows of an object without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,8 +15,6 @@ use crate::caller::{Ask, Failure};
 use crate::upload::{COMPLETION, PARTS_MAX};
 use crate::{Bucket, Component, RequestKind};
 
-/// Above it a store copies in parts only.
-pub(crate) const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Bytes of a part, or more where there would be too many.
 const PART_BYTES: u64 = 1 << 30;
 /// Parts copied at once.
@@ -126,6 +124,7 @@ fn part_bytes(size: u64, copy_bytes_max: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bucket::COPY_BYTES_MAX;
 
     #[test]
     fn parts_are_a_gib_or_more() {

@@ -4,37 +4,13 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use object_store::Result;
 use weir_types::StorageClass;
 
 use super::complete;
 use super::requests::{Requests, encoded, generic, refused, request};
 use crate::asks::Kept;
-
-/// Headers of an object that are headers of the request that makes it.
-const KEPT: [&str; 7] = [
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-type",
-    "expires",
-    "x-amz-website-redirect-location",
-];
-const USER: &str = "x-amz-meta-";
-
-/// What goes with an object, as a HEAD of it says.
-pub(super) fn kept(headers: &HeaderMap) -> Kept {
-    let all =
-        headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let kept = all.filter(|(name, _)| KEPT.contains(name) || name.starts_with(USER));
-    let tags = headers.get("x-amz-tagging-count").and_then(|count| count.to_str().ok());
-    Kept {
-        headers: kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        tagged: tags.is_some_and(|count| count != "0"),
-    }
-}
 
 impl Requests {
     /// Begins to make an object of parts, in a class and with what goes with another one. Answers the upload's name. One

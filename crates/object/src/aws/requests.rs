@@ -15,7 +15,7 @@ use object_store::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use weir_types::StorageClass;
 
-use super::{complete, parts};
+use super::complete;
 use crate::asks::{ArchiveSays, Kept, ListAsk, RestoreAsk};
 
 const STORE: &str = "S3";
@@ -150,7 +150,7 @@ impl Requests {
             have("x-amz-storage-class").map(|class| (Attribute::StorageClass, class.into()));
         let archive =
             ArchiveSays { restore: have("x-amz-restore"), status: have("x-amz-archive-status") };
-        Ok((meta, user.chain(class).collect(), archive, parts::kept(headers)))
+        Ok((meta, user.chain(class).collect(), archive, Kept::of(headers)))
     }
 
     /// Copies an object while it has this ETag, if the condition holds for what is at `to`. Answers
