@@ -122,7 +122,7 @@ state "$MNT/many" >"$T/many"
 some() { [ "$(find "$MNT/many" -type f ! -name '.weir-sync*' 2>/dev/null | wc -l)" -ge 50 ]; }
 for signal in INT KILL; do
     rm -rf "$MNT/many"
-    "$WEIR" restore "$MNT" --to many -j 2 --no-snapshot many >"$T/out" 2>&1 &
+    "$WEIR" restore "$MNT" --to many -j 1 --no-snapshot many >"$T/out" 2>&1 &
     pid=$!
     poll 30 some || fail "nothing comes back"
     kill -$signal $pid
