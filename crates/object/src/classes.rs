@@ -10,6 +10,7 @@ use crate::asks::{ClassAsk, HeadAsk, Kept, Written};
 use crate::bucket::{Bucket, ObjectInfo};
 use crate::caller::{Ask, Failure};
 use crate::change::is_refusal;
+use crate::conditions::PutCondition;
 use crate::etags::{check_etag, is_same};
 use crate::probe::PROBE_PREFIX;
 use crate::request::{Component, RequestKind};
@@ -52,7 +53,7 @@ impl Bucket {
     /// After a lost answer it may have moved and be told as [`ClassChange::Another`].
     ///
     /// # Errors
-    /// `Unsupported` where the store has no such classes.
+    /// `Unsupported` where the store has no such classes, or, for one over 5 GiB, holds no conditions.
     pub async fn change_class(
         &self,
         component: Component,
@@ -78,6 +79,12 @@ impl Bucket {
             return Ok(ClassChange::Stays(name));
         }
         let changed = match size > self.copy_bytes_max {
+            // What somebody puts there while it is copied, for minutes, would be lost.
+            true if !self.conditions.hold(&PutCondition::Matches(etag.to_owned())) => {
+                let url = self.url().key_url(key);
+                let why = format!("{url} is over 5 GiB, and this store holds no conditions");
+                return Err(FsError::new(ErrorKind::Unsupported, why));
+            }
             true => {
                 let version = UpdateVersion { e_tag: e_tag.clone(), version: None };
                 let (keys, mode) = ((&path, &path), PutMode::Update(version));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use weir_object::testing::{Classes, S3Server};
 use weir_object::{
-    Bucket, BucketUrl, ClassChange, Component, ConnectOptions, Copied, Meter, PutCondition,
-    RequestKind, open_store,
+    Bucket, BucketUrl, ClassChange, Component, Conditions, ConnectOptions, Copied, Meter,
+    PutCondition, RequestKind, open_store,
 };
 use weir_types::{ErrorKind, StorageClass};
 
@@ -78,6 +78,11 @@ async fn what_is_too_large_to_be_copied_is_copied_in_parts() {
     let bucket = Bucket::connect(&url, &server.options(), &meter).expect("connects");
     let bucket = bucket.with_copies_up_to(5 << 20);
     let (bytes, etag) = large(&bucket, "one").await;
+    let none = bucket.with_conditions(Conditions { absent: false, matches: false });
+    let refused = none
+        .change_class(LINK, ("one", &etag), StorageClass::Standard, StorageClass::GlacierIr)
+        .await;
+    assert_eq!(refused.expect_err("others could be undone").kind(), ErrorKind::Unsupported);
     let copies = || meter.snapshot().requests(RequestKind::Copy);
 
     let classes = (StorageClass::Standard, StorageClass::GlacierIr);

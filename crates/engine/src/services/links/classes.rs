@@ -25,7 +25,7 @@ impl Exporter {
         let (Some(ino), Some(etag)) = (row.object.ino, row.object.etag.as_deref()) else {
             return Ok(ClassChange::Another);
         };
-        let bucket = self.registry.bucket(link.id)?;
+        let bucket = self.bucket_to_write(link).await?;
         let node = self.nodes.get(ino);
         // While the copy is there and the metadata does not say so, nobody may look at both.
         let _object = node.object.lock().await;

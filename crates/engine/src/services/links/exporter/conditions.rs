@@ -11,7 +11,10 @@ use crate::services::links::registry::Link;
 impl Exporter {
     /// The bucket of a link, to be written to: before the first write its server was asked which
     /// conditions it holds, and of others the bucket looks first.
-    pub(super) async fn bucket_to_write(&self, link: &Arc<Link>) -> Result<Bucket> {
+    pub(in crate::services::links) async fn bucket_to_write(
+        &self,
+        link: &Arc<Link>,
+    ) -> Result<Bucket> {
         let bucket = self.registry.bucket(link.id)?;
         if let Some(conditions) = link.record().conditions {
             return Ok(bucket.with_conditions(conditions));
