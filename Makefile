@@ -84,6 +84,7 @@ e2e: tested-binary
 soak: tested-binary
 	WEIR_SOAK=1 $(LINTED) cargo test $(TESTED) --test disk_faults --test moves
 	WEIR_SOAK=1 $(LINTED) cargo test $(TESTED) --test links_model -- --nocapture
+	WEIR_SOAK=10 $(LINTED) cargo test $(TESTED) --test snapshots_model --test postgres_snapshots -- --nocapture snapshots_keep
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH_PEERS=none takes 25 minutes at most; BENCH_PEERS=juicefs

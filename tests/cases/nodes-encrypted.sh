@@ -178,3 +178,30 @@ run mount "$URL" "$T/read" --tier "$T/read-tier" --read-only
 stat "$T/read/secretdir/secretfile" >"$T/out" 2>&1 && fail "a row of another file is believed: $(cat "$T/out")"
 same "$(cat "$T/read/secretdir/moved40")" "secretbytes 40" "another file"
 MNT=$T/read umount_volume
+
+echo "== and refuse no other file: what is not in the bucket of such a file is kept aside"
+value=$(sql weir "SELECT value FROM \"$SCHEMA\".kv WHERE key = '$(row "$other")'")
+node_mount 0
+stat "$A/secretdir/secretfile" >"$T/out" 2>&1 && fail "a row of another file is believed: $(cat "$T/out")"
+same "$(cat "$A/secretdir/moved40")" "secretbytes 40" "another file"
+python3 -c 'import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY)
+os.write(file, b"dirty!")
+print("wrote", flush=True)
+time.sleep(60)' "$A/secretdir/moved20" >"$T/wrote" 2>&1 & # nothing is closed, so nothing is flushed
+writer=$!
+remember "$writer"
+poll 20 grep -q wrote "$T/wrote" || fail "write"
+node_kill9 0
+kill "$writer"
+sql weir "UPDATE \"$SCHEMA\".kv SET value = '\\x00' WHERE key = '$(row "$other")'" || fail "update"
+node_mount 0
+cat "$A/secretdir/moved20" >"$T/out" 2>&1 && fail "a row that is none is believed"
+same "$(cat "$A/secretdir/moved40")" "secretbytes 40" "another file, after a kill"
+run recover "$A"
+grep -q damaged "$T/out" || fail "what was not flushed is nowhere: $(cat "$T/out")"
+sql weir "UPDATE \"$SCHEMA\".kv SET value = '$value' WHERE key = '$(row "$other")'" || fail "update"
+same "$(cat "$A/secretdir/moved20")" "secretbytes 20" "a file whose row is mended"
+run recover "$A" --merge
+same "$(cat "$A/secretdir/moved20")" "dirty!bytes 20" "what was set aside goes back"
+node_umount 0

@@ -2,6 +2,7 @@
 
 mod api;
 mod background;
+mod damaged;
 mod inherit;
 mod mount;
 mod recover;

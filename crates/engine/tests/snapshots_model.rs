@@ -1,18 +1,26 @@
-//! Generated operations on a volume with snapshots against a model of it: whatever is written, cut,
-//! copied, removed, collected, deleted or killed, each snapshot has the bytes that it was made with, and
-//! when all are gone nothing is left.
+//! Generated operations on a volume with snapshots, clones, backups and quotas against a model of it: whatever is
+//! written, cut, copied, removed, collected, deleted or killed, each snapshot and each clone has the bytes that it
+//! was made with, quotas count what is there, and when all are gone nothing is left.
+//!
+//! `WEIR_SEED=N` repeats one run; `WEIR_SOAK=N` goes on for N minutes.
 #![allow(clippy::disallowed_methods, reason = "the collector is told when to look, by no clock")]
 
 #[path = "snapshots_model/backups.rs"]
 mod backups;
+#[path = "snapshots_model/cloned.rs"]
+mod cloned;
 mod common;
 #[path = "snapshots_model/lost.rs"]
 mod lost;
+#[path = "snapshots_model/quotas.rs"]
+mod quotas;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use cloned::Cloned;
 use common::{WRITE, World, create, noise, read_all, settings};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -30,6 +38,9 @@ struct Run {
     now: Tree,
     snapshots: BTreeMap<String, Tree>,
     backups: BTreeMap<String, Tree>,
+    clones: BTreeMap<String, Cloned>,
+    /// Limits of bytes, 0 for none, by the place of their subjects.
+    quotas: BTreeMap<usize, u64>,
     /// Snapshots that have a dump, as long as they are there.
     dumps: BTreeSet<String>,
     rng: StdRng,
@@ -64,8 +75,8 @@ impl Run {
         world.mount().expect("mounts");
         let rng = StdRng::seed_from_u64(seed);
         let (now, snapshots, backups) = (Tree::new(), BTreeMap::new(), BTreeMap::new());
-        let dumps = BTreeSet::new();
-        Self { world, now, snapshots, backups, dumps, rng, unix_ms, seed, step: 0 }
+        let (dumps, clones, quotas) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { world, now, snapshots, backups, clones, quotas, dumps, rng, unix_ms, seed, step: 0 }
     }
 
     fn place(&self) -> String {
@@ -91,8 +102,11 @@ impl Run {
                 27..30 => self.back_up(),
                 30 => self.delete_backup(),
                 31 => self.restore_backup(),
-                32..38 => self.truncate(),
-                38..44 => self.unlink(),
+                32 => self.clone_one(),
+                33 => self.use_clone(),
+                34..36 => self.set_quota(),
+                36..39 => self.truncate(),
+                39..44 => self.unlink(),
                 44..50 => self.copy(),
                 50..54 => self.flush(),
                 54..56 => self.dump(),
@@ -125,19 +139,24 @@ impl Run {
             self.world.run(create(&engine, &name, b""));
             self.now.insert(name.clone(), Vec::new());
         }
-        let content = self.now.get_mut(&name).expect("it is there");
-        let at = self.rng.random_range(0..=content.len().min(FILE_BYTES_MAX - 1));
+        let size = self.now[&name].len();
+        let at = self.rng.random_range(0..=size.min(FILE_BYTES_MAX - 1));
         let most = (FILE_BYTES_MAX - at).min(1 << 20);
         let bytes = noise(self.step, self.rng.random_range(1..=most));
         let end = at + bytes.len();
-        content.resize(content.len().max(end), 0);
-        content[at..end].copy_from_slice(&bytes);
-        self.world.run(async {
+        let wrote = self.world.run(async {
             let ino = ino_of(&engine, Ino::ROOT, &name).await;
             let file = engine.open(ino, WRITE).await.expect("opens");
-            engine.write(&file, at as u64, &bytes).await.expect("writes");
+            let wrote = engine.write(&file, at as u64, &bytes).await;
             engine.close(file).await.expect("closes");
+            wrote
         });
+        self.judge(end.saturating_sub(size) as u64, wrote.as_ref().err());
+        if wrote.is_ok() {
+            let content = self.now.get_mut(&name).expect("it is there");
+            content.resize(size.max(end), 0);
+            content[at..end].copy_from_slice(&bytes);
+        }
     }
 
     fn truncate(&mut self) {
@@ -161,14 +180,14 @@ impl Run {
     }
 
     /// All of a file, onto another one that takes its place.
-    fn copy_from(&mut self, dir: Option<String>, from: &str, to: &str, content: Vec<u8>) {
+    fn copy_from(&mut self, dir: Option<String>, from: &str, to: &str, mut content: Vec<u8>) {
         if dir.is_none() && from == to {
             return;
         }
         let engine = self.world.engine();
         let is_new = !self.now.contains_key(to);
         let place = self.place();
-        self.world.run(async {
+        let (done, refused) = self.world.run(async {
             if is_new {
                 create(&engine, to, b"").await;
             }
@@ -182,12 +201,20 @@ impl Run {
             let mut done = 0;
             while done < content.len() as u64 {
                 let left = content.len() as u64 - done;
-                let copied = engine.copy_range((source, done), (onto, done), left, 0).await;
-                done += copied.expect("copies");
+                match engine.copy_range((source, done), (onto, done), left, 0).await {
+                    Ok(0) => panic!("{place}: it ends at {done}"),
+                    Ok(copied) => done += copied,
+                    Err(error) => return (done, Some(error)),
+                }
             }
-            assert_eq!(done, content.len() as u64, "{place}");
+            (done, None)
         });
+        let left = content.split_off(done as usize);
         self.now.insert(to.to_owned(), content);
+        match &refused {
+            Some(_) => self.judge(left.len() as u64, refused.as_ref()),
+            None => self.judge(0, None),
+        }
     }
 
     fn copy(&mut self) {
@@ -216,7 +243,7 @@ impl Run {
     }
 
     fn snapshot(&mut self) {
-        if self.snapshots.len() == SNAPSHOTS_MAX {
+        if self.snapshots.len() >= SNAPSHOTS_MAX {
             self.delete();
         }
         let name = format!("s{}", self.step);
@@ -227,8 +254,14 @@ impl Run {
 
     fn delete(&mut self) {
         let Some(name) = self.some_snapshot() else { return };
-        self.world.run(self.world.engine().delete_snapshot(&name)).expect("deletes");
-        self.snapshots.remove(&name);
+        let deleted = self.world.run(self.world.engine().delete_snapshot(&name));
+        match self.is_cloned(&name) {
+            true => assert_eq!(deleted.expect_err("is held").kind(), ErrorKind::Permission),
+            false => {
+                deleted.expect("deletes");
+                self.snapshots.remove(&name);
+            }
+        }
     }
 
     fn collect(&mut self) {
@@ -272,11 +305,13 @@ impl Run {
                 assert!(read == *content, "{}: {file} is another one", self.place());
             }
         });
+        self.check_quotas();
     }
 
     /// Once all is removed, nothing is left in the bucket.
     fn end(&mut self) {
         self.end_backups();
+        self.end_clones();
         self.sweep();
         self.world.unmount().expect("unmounts");
         self.world.fsck();
@@ -302,19 +337,30 @@ impl Run {
     }
 }
 
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
 fn seeds() -> Vec<u64> {
-    match std::env::var("WEIR_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a number")],
-        Err(_) => vec![1, 2, rand::random_range(3..u64::MAX)],
+    match number("WEIR_SEED") {
+        Some(seed) => vec![seed],
+        None => vec![1, 2, rand::random_range(3..u64::MAX)],
     }
 }
 
 #[test]
 fn snapshots_keep_their_bytes_whatever_becomes_of_the_volume() {
-    for seed in seeds() {
+    let (began, soak) =
+        (Instant::now(), Duration::from_secs(60 * number("WEIR_SOAK").unwrap_or(0)));
+    let mut seeds = seeds();
+    while let Some(seed) = seeds.pop() {
         let mut run = Run::new(seed);
         run.steps(120);
         run.end();
+        if seeds.is_empty() && began.elapsed() < soak {
+            seeds.push(rand::random_range(3..u64::MAX));
+        }
     }
 }
 

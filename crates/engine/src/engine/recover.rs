@@ -7,6 +7,7 @@ use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ErrorKind, Result};
 
 use super::Engine;
+use super::damaged::set_damaged_aside;
 use crate::data::journal::Replay;
 use crate::data::space::amount_for;
 
@@ -64,14 +65,17 @@ impl Engine {
             let set = SetAttr { mtime, ctime, ..SetAttr::default() };
             self.data.meta.setattr(ino, set).await?;
         }
+        let mut damaged = Vec::new();
         for mirror in self.data.tier.unflushed() {
             let ino = mirror.ino();
             match self.data.meta.inode(ino).await {
                 Ok(inode) => self.data.tier.mirror(&inode)?.idle(),
                 Err(error) if error.kind() == ErrorKind::NotFound => self.data.tier.remove(ino)?,
+                Err(error) if error.kind() == ErrorKind::Corrupt => damaged.push(mirror),
                 Err(error) => return Err(error),
             }
         }
+        set_damaged_aside(&self.data.tier, &damaged, self.data.context.now())?;
         // Others may have them open; and what is unlinked here is in their hands, too.
         if !self.is_shared() {
             self.names.purge_all_closed().await;

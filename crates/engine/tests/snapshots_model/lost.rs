@@ -33,6 +33,7 @@ impl Run {
         let Some(name) = names.get(self.rng.random_range(0..names.len().max(1))).cloned() else {
             return;
         };
+        self.end_clones();
         match self.rng.random_range(0..2) {
             0 => self.world.kill(),
             _ => self.world.unmount().expect("unmounts"),
@@ -73,6 +74,7 @@ impl Run {
         // Backups are of the volume that it was: another place is for those of this one.
         self.backups.clear();
         let _ = std::fs::remove_dir_all(self.world.path("backups"));
+        self.learn_quotas();
         self.sweep();
         self.check_all();
     }

@@ -32,6 +32,8 @@ pub enum Why {
     DiskFailed,
     /// The file system that it is on was mounted anew, without the daemon's end before.
     DiskRemounted,
+    /// What the metadata has of the file is damaged.
+    Damaged,
     /// An earlier build did not note it, or a later one has more reasons.
     #[default]
     #[serde(other)]

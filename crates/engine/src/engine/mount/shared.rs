@@ -14,6 +14,7 @@ use super::tier::{OpenedTier, bring_in_step, open_tier, set_doubtful_aside, tell
 use super::watched::open_watched;
 use crate::data::journal::Replay;
 use crate::data::peers::listen::Listen;
+use crate::engine::damaged::{Known, known};
 use crate::engine::{Bound, Engine, Watched};
 use crate::services::quarantine;
 use crate::volume::age::{aged, rise};
@@ -296,8 +297,12 @@ async fn changed_elsewhere(tier: &Tier, meta: &Meta) -> Result<Vec<Arc<weir_tier
     let mut changed = Vec::new();
     for mirrors in tier.unflushed().chunks(INODES_AT_ONCE) {
         let inos: Vec<_> = mirrors.iter().map(|mirror| mirror.ino()).collect();
-        for (mirror, inode) in mirrors.iter().zip(meta.inodes(&inos).await?) {
-            let others = inode.is_some_and(|i| i.data.generation != mirror.generation());
+        for (mirror, known) in mirrors.iter().zip(known(meta, &inos).await?) {
+            let others = match known {
+                Known::File(inode) => inode.data.generation != mirror.generation(),
+                Known::Gone => false,
+                Known::Damaged(_) => true,
+            };
             changed.extend(others.then(|| mirror.clone()));
         }
     }

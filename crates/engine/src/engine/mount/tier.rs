@@ -9,6 +9,7 @@ use weir_types::{Bytes, Result, UnixTime, VolumeFormat};
 
 use super::sealed::unseal;
 use crate::data::journal::Journal;
+use crate::engine::damaged::{Known, known};
 use crate::services::quarantine;
 use crate::volume::belongs::{Here, Standing};
 use crate::volume::options::MountOptions;
@@ -77,10 +78,14 @@ pub(super) async fn bring_in_step(tier: &Tier, meta: &Meta) -> Result<()> {
     let mut inos = tier.inos();
     inos.sort_unstable();
     for inos in inos.chunks(INODES_AT_ONCE) {
-        for (ino, inode) in inos.iter().zip(meta.inodes(inos).await?) {
-            match inode {
-                Some(inode) => tier.mirror(&inode)?.idle(),
-                None => tier.remove(*ino)?,
+        for (ino, known) in inos.iter().zip(known(meta, inos).await?) {
+            match known {
+                Known::File(inode) => tier.mirror(&inode)?.idle(),
+                Known::Gone => tier.remove(*ino)?,
+                Known::Damaged(error) => {
+                    tracing::error!(ino = ino.0, %error, "this file cannot be read: run weir fsck");
+                    tier.remove(*ino)?;
+                }
             }
         }
     }

@@ -14,6 +14,9 @@ use super::paths::Paths;
 use super::views::Standing;
 use crate::volume::context::blocking;
 
+/// Why nothing can be said of a file.
+const DAMAGED: &str = "its metadata is damaged: it can go back once that is mended";
+
 /// Pieces of a log as sorted ranges that do not overlap.
 fn ranges_of(pieces: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
     let mut all: Vec<_> = pieces.filter(|range| !range.is_empty()).collect();
@@ -95,14 +98,22 @@ impl Quarantine {
         }
     }
 
+    /// The same, and whether its row is damaged.
+    async fn inode_or_damage(&self, ino: Ino) -> Result<(Option<Inode>, bool)> {
+        match self.volume_inode(ino).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok((None, true)),
+            known => Ok((known?, false)),
+        }
+    }
+
     async fn kept_item(&self, of: &Assessed, kept: &Kept) -> Result<Item> {
-        let now = self.volume_inode(kept.ino).await?;
+        let (now, damaged) = self.inode_or_damage(kept.ino).await?;
         let made = of.lost.made(kept.ino).cloned();
         let mut item = Item {
             ino: kept.ino,
             kept: Some(kept.file.clone()),
             standing: Standing::Unknown,
-            why: "",
+            why: DAMAGED,
             names: Vec::new(),
             path: None,
             size: kept.size,
@@ -112,7 +123,9 @@ impl Quarantine {
             now,
         };
         item.ranges.retain(|range| !range.is_empty());
-        (item.standing, item.why) = self.standing(of, &item, Some(kept)).await?;
+        if !damaged {
+            (item.standing, item.why) = self.standing(of, &item, Some(kept)).await?;
+        }
         item.forget_other();
         Ok(item)
     }
@@ -133,20 +146,23 @@ impl Quarantine {
                 .pieces
                 .iter()
                 .map(|p| ByteRange::new(p.offset, p.offset + p.len).within(0, size));
+            let (now, damaged) = self.inode_or_damage(ino).await?;
             let mut item = Item {
                 ino,
                 kept: None,
                 standing: Standing::Unknown,
-                why: "",
+                why: DAMAGED,
                 names: Vec::new(),
                 path: None,
                 size,
                 mtime: mtime.or(logged.and_then(|l| l.1)),
                 ranges: ranges_of(pieces),
                 made,
-                now: self.volume_inode(ino).await?,
+                now,
             };
-            (item.standing, item.why) = self.standing(of, &item, None).await?;
+            if !damaged {
+                (item.standing, item.why) = self.standing(of, &item, None).await?;
+            }
             item.forget_other();
             // Those that reached the volume after all are no loss.
             let born = |inode: &Option<Inode>| inode.as_ref().map(|inode| inode.btime);

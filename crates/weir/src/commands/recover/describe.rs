@@ -17,6 +17,7 @@ pub(crate) fn why(why: Why) -> &'static str {
         Why::LossAccepted => "it was mounted without what was missing",
         Why::DiskFailed => "the local disk failed to write it",
         Why::DiskRemounted => "the local disk was mounted anew below it",
+        Why::Damaged => "the metadata of these files is damaged",
         Why::Unknown => "an earlier weir set it aside and did not say why",
     }
 }
