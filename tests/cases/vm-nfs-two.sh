@@ -4,13 +4,14 @@
 # machine that is cut off.
 # busy: it emulates a machine
 # time-limit: 300
+# A soak asks all of pjdfstest.
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-vm.sh"
 need ip jq nsenter pjdfstest
 
 vm_disk local 2G
-guest <<'GUEST'
+guest "NAMES='$(amount 'mkdir symlink' all)'" <<'GUEST'
 mount_local
 "$WEIR" format "$URL" >/dev/null || fail "format"
 ip netns add two && ip link add here type veth peer name there netns two || fail "a second machine"
@@ -85,10 +86,14 @@ say "back"
 
 # Names, as POSIX has them.
 mkdir work && chmod 777 work
-printf '[features]\n[settings]\nnaptime = 0.02\nallow_remount = false\n[dummy_auth]\nentries = [\n["nobody", "nogroup"],\n["daemon", "daemon"],\n["bin", "bin"],\n]\n' >/run/pjdfstest.toml
-for what in mkdir symlink; do
-    pjdfstest -c /run/pjdfstest.toml -p "$MNT/work" $what >/run/pjd 2>&1 || fail "pjdfstest $what: $(tail -n 30 /run/pjd)"
-    grep ^Summary /run/pjd
+printf '[features.posix_fallocate]\n[features.rename_ctime]\n[features.utime_now]\n[features.utimensat]\n[settings]\nnaptime = 0.02\nallow_remount = false\n[dummy_auth]\nentries = [\n["nobody", "nogroup"],\n["daemon", "daemon"],\n["bin", "bin"],\n]\n' >/run/pjdfstest.toml
+# A client of NFS keeps a removed file that is open under another name, which that one test sees.
+known=unlink::open_file_not_freed
+for what in $NAMES; do
+    if [ "$what" = all ]; then what=; fi
+    pjdfstest -c /run/pjdfstest.toml -p "$MNT/work" -s /run $what >/run/pjd 2>&1
+    same "$(awk -v known=$known '$NF == "FAILED" && $1 != known { print $1 }' /run/pjd)" "" "pjdfstest $what: $(tail -n 30 /run/pjd)"
+    grep ^Summary /run/pjd || fail "pjdfstest $what: $(tail -n 30 /run/pjd)"
 done
 say "names"
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,6 +47,8 @@ pub(crate) struct Books {
     rows: tokio::sync::Mutex<bool>,
     /// When rows were looked for that nothing is left of.
     pub(crate) swept: Mutex<Instant>,
+    /// There may be some.
+    pub(crate) rows_left: AtomicBool,
     /// A delegation ended.
     pub(crate) returned: Notify,
 }
@@ -73,7 +76,8 @@ impl Books {
         };
         let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(false));
         let swept = Mutex::new(Instant::now());
-        Ok(Self { engine, all, lease, read_only, rows, swept, returned: Notify::new() })
+        let (rows_left, returned) = (AtomicBool::new(!read_only), Notify::new());
+        Ok(Self { engine, all, lease, read_only, rows, swept, rows_left, returned })
     }
 
     /// Everything.
@@ -230,6 +234,7 @@ impl Books {
             let All { clients, held, .. } = &mut *self.lock();
             (clients.remove(client), held.take_all(client))
         };
+        self.session_ended();
         if let Some(gone) = gone
             && silent
         {

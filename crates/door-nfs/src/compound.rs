@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weir_engine::Receipt;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::caller::{Caller, EXECUTE, READ, WRITE};
@@ -51,6 +52,10 @@ pub(crate) struct Compound {
     pub(crate) rooms: Vec<Room>,
     /// What was done of it so far.
     pub(crate) did: Did,
+    /// What the next change keeps, so that it is not made twice.
+    pub(crate) receipt: Option<Receipt>,
+    /// The next change was made by a server before this one.
+    pub(crate) is_done: bool,
 }
 
 /// A file that an operation works on, as the export has it.
@@ -140,6 +145,14 @@ impl Compound {
     pub(crate) async fn need(&self, target: &Target, inode: &Inode, bits: u32) -> Served<()> {
         let allowed = self.server.allowed(&target.caller, inode).await?;
         if allowed & bits == bits { Ok(()) } else { Err(Status::ACCESS.into()) }
+    }
+
+    /// Makes a change of a name or an attribute that must not be made twice: it keeps that it was made.
+    pub(crate) async fn once<T>(&self, change: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.receipt.clone() {
+            Some(receipt) => weir_engine::with_receipt(receipt, change).await,
+            None => change.await,
+        }
     }
 
     /// What was changed is durable when it returns, where the export wants that. It is done by now: a bucket

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use weir_engine::{Bytes, Fallocate};
+use weir_engine::{Bytes, Fallocate, Receipt};
 
 use crate::compound::{Compound, Sender};
 use crate::memory::{Memory, Room};
 use crate::ops::Denied;
-use crate::protocol::numbers::{OPAQUE_BYTES_MAX, changes, op};
+use crate::protocol::numbers::{OPAQUE_BYTES_MAX, changes, done_once, op};
 use crate::protocol::status::{Refusal, Served, Status, status};
 use crate::protocol::xdr::{Mark, Reader, Writer, Xdr};
 use crate::server_state::{ServerState, add};
-use crate::state::sessions::{Session, Turn};
+use crate::state::done::Done;
+use crate::state::sessions::{Session, SessionId, Turn};
 use crate::uses::Did;
 
 /// What an answer has before there is a session to say how much it may be.
@@ -33,6 +34,7 @@ enum Ended {
 struct Taken {
     session: Arc<Session>,
     slot: u32,
+    sequence: u32,
     keep: bool,
     answer: Option<Vec<Bytes>>,
 }
@@ -68,8 +70,11 @@ pub(crate) async fn answer(
             memory: memory.clone(),
             rooms: Vec::new(),
             did: Did::default(),
+            receipt: None,
+            is_done: false,
         },
         taken: None,
+        done: None,
         again: None,
         count,
         request_bytes,
@@ -112,6 +117,8 @@ pub(crate) async fn answer(
 struct Request {
     compound: Compound,
     taken: Option<Taken>,
+    /// What of it a server did that could not answer it.
+    done: Option<Done>,
     /// What was answered when it came the first time.
     again: Option<Vec<Bytes>>,
     count: u32,
@@ -133,6 +140,8 @@ impl Request {
         out.u32(0);
         let body = out.mark();
         self.compound.room = self.room(out);
+        self.compound.is_done = self.done.is_some_and(|done| at <= done.at);
+        self.compound.receipt = self.receipt(at, number);
         let ended = match exists {
             false => Err(Status::OP_ILLEGAL.into()),
             true if changes(number) && self.is_full(out) => Err(Status::REP_TOO_BIG.into()),
@@ -199,6 +208,14 @@ impl Request {
         (all as usize).saturating_sub(out.len() + ENVELOPE_BYTES)
     }
 
+    /// What the change that an operation makes keeps, if the client may ask for it again.
+    fn receipt(&self, at: u32, number: u32) -> Option<Receipt> {
+        let taken = self.taken.as_ref().filter(|taken| taken.keep && done_once(number))?;
+        let (sequence, highest) = (taken.sequence, taken.session.highest());
+        let node = self.compound.server.engine.session();
+        Some(Done { sequence, at, highest, node }.receipt(&taken.session.id, taken.slot))
+    }
+
     async fn run(
         &mut self,
         at: u32,
@@ -210,7 +227,7 @@ impl Request {
         match number {
             op::SEQUENCE if at > 0 => return Err(Status::SEQUENCE_POS.into()),
             op::SEQUENCE => {
-                let turns = self.sequence(input, out)?;
+                let turns = self.sequence(input, out).await?;
                 // One that only says that its client is there has nothing to wait for.
                 if let Some(turns) = turns.filter(|_| self.count > 1) {
                     self.turn = turns.acquire_owned().await.ok();
@@ -234,7 +251,9 @@ impl Request {
             | op::BIND_CONN_TO_SESSION
             | op::DESTROY_SESSION
             | op::DESTROY_CLIENTID => {}
-            _ if self.taken.is_none() => return Err(Status::OP_NOT_IN_SESSION.into()),
+            _ if self.taken.is_none() && self.done.is_none() => {
+                return Err(Status::OP_NOT_IN_SESSION.into());
+            }
             _ => {}
         }
         let done = match number {
@@ -338,12 +357,28 @@ impl Request {
     }
 
     /// Takes the slot that the request is for. Answers what it waits for, if it is to be done.
-    fn sequence(&mut self, input: &mut Reader, out: &mut Writer) -> Served<Option<Arc<Semaphore>>> {
+    async fn sequence(
+        &mut self,
+        input: &mut Reader,
+        out: &mut Writer,
+    ) -> Served<Option<Arc<Semaphore>>> {
         let id = input.fixed()?;
         let (sequence, slot, highest) = (input.u32()?, input.u32()?, input.u32()?);
         let keep = input.bool()?;
         let server = &self.compound.server;
-        let session = server.books.lock().clients.session(&id)?;
+        let known = server.books.lock().clients.session(&id);
+        let session = match known {
+            Ok(session) => session,
+            Err(unknown) => {
+                // Where that cannot be told now, the client is to ask again.
+                let done = server.books.done(&id, slot).await.map_err(|_| Status::DELAY)?;
+                let done = done.filter(|done| done.sequence == sequence).ok_or(unknown)?;
+                self.done = Some(done);
+                write_sequence(&id, [sequence, slot, done.highest, done.highest, 0], out);
+                add(&server.counts.replays, 1);
+                return Ok(None);
+            }
+        };
         let channel = session.channel;
         if slot >= channel.slots {
             return Err(Status::BADSLOT.into());
@@ -365,16 +400,18 @@ impl Request {
             }
             Turn::New => {}
         }
-        self.taken = Some(Taken { session: session.clone(), slot, keep, answer: None });
+        self.taken = Some(Taken { session: session.clone(), slot, sequence, keep, answer: None });
         let now = tokio::time::Instant::now();
         let (flags, turns) = server.books.heard(&session, self.compound.sender.peer, now);
-        out.fixed(&id);
-        for word in [sequence, slot, session.highest(), session.highest(), flags] {
-            out.u32(word);
-        }
+        write_sequence(&id, [sequence, slot, session.highest(), session.highest(), flags], out);
         self.compound.session = Some(session);
         Ok(turns)
     }
+}
+
+fn write_sequence(id: &SessionId, words: [u32; 5], out: &mut Writer) {
+    out.fixed(id);
+    words.into_iter().for_each(|word| out.u32(word));
 }
 
 /// Takes back what a result has beside its status. That of `SETATTR` tells what was set even so: nothing.

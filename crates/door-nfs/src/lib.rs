@@ -31,6 +31,7 @@ mod recalls;
 mod server;
 mod server_state;
 mod state;
+mod sweep;
 mod uses;
 
 pub use counts::{ClientView, NfsCounts};

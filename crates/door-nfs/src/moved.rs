@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use weir_engine::{LockStanding, SessionId as Node};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::Result;
 
 use crate::books::Books;
 use crate::protocol::status::{Served, Status};
@@ -18,8 +17,6 @@ use crate::state::rows::{node_of, row_at};
 /// A client that comes from a node which is there waits so long for that one to be found dead. Then it lives, and the
 /// client is served by both.
 const FOUND_DEAD: Duration = Duration::from_secs(45);
-/// How often rows of clients are looked for that nothing is left of.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 impl Books {
     /// The row by which a client may come back.
@@ -99,35 +96,5 @@ impl Books {
         }
         *outlives = true;
         Ok(())
-    }
-
-    /// Now and then: removes rows of clients of nodes that ended, and whose time is over.
-    pub(crate) async fn sweep(&self) {
-        let now = Instant::now();
-        {
-            let mut swept = self.swept.lock();
-            if self.engine.session().is_none() || now.duration_since(*swept) < SWEEP_EVERY {
-                return;
-            }
-            *swept = now;
-        }
-        match self.remove_dead_rows().await {
-            Err(error) if error.kind() != ErrorKind::Fenced => self.tell_of_rows(&error),
-            _ => {}
-        }
-    }
-
-    fn tell_of_rows(&self, error: &FsError) {
-        tracing::debug!("rows of NFS clients that are gone are removed later: {error}");
-    }
-
-    async fn remove_dead_rows(&self) -> Result<()> {
-        let rows = self.engine.kept(CLIENT_ROWS).await?;
-        let of_nodes: Vec<_> =
-            rows.iter().filter_map(|(row, _)| Some((row, node_of(row)?))).collect();
-        let nodes: Vec<_> = of_nodes.iter().map(|(_, node)| *node).collect();
-        let standing = self.engine.standing(&nodes).await?;
-        let dead = of_nodes.iter().zip(standing).filter(|(_, is)| *is == LockStanding::Ended);
-        self.keep(dead.map(|((row, _), _)| ((*row).clone(), None)).collect()).await
     }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod back;
 pub(crate) mod clients;
 pub(crate) mod delegations;
+pub(crate) mod done;
 pub(crate) mod grace;
 pub(crate) mod held;
 pub(crate) mod locks;

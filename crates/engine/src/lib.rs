@@ -88,8 +88,8 @@ pub use weir_meta::locks::{Lock, LockOwner, LockSpace};
 pub use weir_meta::reclaims::LockStanding;
 pub use weir_meta::sessions::SessionId;
 pub use weir_meta::{
-    ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,
-    XattrMode,
+    ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, Receipt, RenameMode, Renamed,
+    SetAttr, XattrMode, with_receipt,
 };
 pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};
 pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Lent, Why};

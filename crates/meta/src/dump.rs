@@ -15,7 +15,8 @@ use crate::volume::{LAYOUT, LAYOUT_RESTORING, LAYOUT_SNAPSHOTS};
 /// Rows read at once.
 const PAGE: usize = 2_000;
 /// Rows of who came by NFS and of what proves handles, of how far a scrub is, and of which snapshots have dumps.
-const OF_CLIENTS: [&[u8]; 4] = [b"knfs/client/", b"knfs/key", b"kscrub", b"ksnapshots/dumped/"];
+const OF_CLIENTS: [&[u8]; 5] =
+    [b"knfs/client/", b"knfs/done/", b"knfs/key", b"kscrub", b"ksnapshots/dumped/"];
 
 /// Tags of rows that say what a volume is.
 const KEPT: [u8; 23] = [

@@ -146,6 +146,7 @@ impl Meta {
                 dir.value.nlink += 1;
                 tx.put_inode(&dir.value)?;
             }
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -197,6 +198,7 @@ impl Meta {
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
             tx.touch_dir(parent, 1, time_after(parent, inode.ctime, times.as_ref())?)?;
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -235,6 +237,7 @@ impl Meta {
                 let dir = seen_inode(parent, found[0].as_ref())?;
                 dir.iter().for_each(|dir| tx.export_lost_name(&dir.value, name, &inode));
             }
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -303,6 +306,7 @@ impl Meta {
             dir.value.nlink = dir.value.nlink.saturating_sub(1);
             tx.put_inode(&dir.value)?;
             tx.touch_dir(parent, -1, time_after(parent, inode.ctime, times.as_ref())?)?;
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }

@@ -153,6 +153,7 @@ impl Meta {
             }
         }
         change_parents(&plan, &mut tx, now)?;
+        tx.keep_receipt();
         Ok(self.apply(tx).await?.then_some(Renamed { moved, replaced }))
     }
 

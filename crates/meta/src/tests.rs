@@ -11,6 +11,7 @@ mod model;
 mod names;
 mod quotas;
 mod race;
+mod receipts;
 mod reference;
 mod rounds;
 mod segments;

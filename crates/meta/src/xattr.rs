@@ -65,6 +65,7 @@ impl Meta {
             acl::put(&mut tx, key.clone(), &mut inode, name, value)?;
             tx.put_inode(&inode)?;
             self.fresh.attribute_comes(ino);
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -136,6 +137,7 @@ impl Meta {
             inode.ctime = self.now();
             tx.put_inode(&inode)?;
             tx.delete(key.clone());
+            tx.keep_receipt();
             if self.apply(tx).await? {
                 return Ok(inode);
             }

@@ -90,7 +90,11 @@ impl Compound {
         if file_kind == FileKind::Symlink {
             new.mode = 0o777;
         }
-        let made = self.server.engine.create(target.ino, &name, new).await;
+        let engine = &self.server.engine;
+        let made = match self.is_done {
+            true => engine.lookup(target.ino, &name).await,
+            false => self.once(engine.create(target.ino, &name, new)).await,
+        };
         self.server.tell([name_of(&target, &name)]).await;
         let inode = made?;
         self.finish_new(&target, &inode, &wanted).await?;
@@ -126,23 +130,29 @@ impl Compound {
         let name = Self::name(input)?;
         let target = self.target_to_change()?;
         let dir = self.directory(&target, WRITE | EXECUTE).await?;
-        if self.check_not_export(&name).is_err() {
-            return Err(Status::NOTEMPTY.into());
+        if !self.is_done {
+            self.remove_name(&target, &dir, &name).await?;
         }
-        let what = self.check_removable(&target, &dir, &name).await?;
-        self.recall(what.ino).await?;
-        let engine = &self.server.engine;
-        let removed = match what.kind {
-            FileKind::Directory => engine.rmdir(target.ino, &name).await,
-            _ => engine.unlink(target.ino, &name).await,
-        };
-        let changes = [name_of(&target, &name), DoorChange::Attributes(what.ino)];
-        self.server.tell(changes).await;
-        removed?;
         self.settle(&target).await?;
         let after = self.change(target.ino).await?;
         Self::write_change(out, change_of(&dir), after);
         Ok(())
+    }
+
+    async fn remove_name(&self, target: &Target, dir: &Inode, name: &[u8]) -> Served<()> {
+        if self.check_not_export(name).is_err() {
+            return Err(Status::NOTEMPTY.into());
+        }
+        let what = self.check_removable(target, dir, name).await?;
+        self.recall(what.ino).await?;
+        let engine = &self.server.engine;
+        let removed = match what.kind {
+            FileKind::Directory => self.once(engine.rmdir(target.ino, name)).await,
+            _ => self.once(engine.unlink(target.ino, name)).await,
+        };
+        let changes = [name_of(target, name), DoorChange::Attributes(what.ino)];
+        self.server.tell(changes).await;
+        Ok(removed?)
     }
 
     /// From a name below the saved handle to one below the current one.
@@ -155,9 +165,24 @@ impl Compound {
         }
         let from_dir = self.directory(&source, WRITE | EXECUTE).await?;
         let to_dir = self.directory(&target, WRITE | EXECUTE).await?;
-        self.check_not_export(&new)?;
-        let moved = self.check_removable(&source, &from_dir, &old).await?;
-        let replaced = match self.check_removable(&target, &to_dir, &new).await {
+        if !self.is_done {
+            self.move_name((&source, &from_dir, &old), (&target, &to_dir, &new)).await?;
+        }
+        self.settle(&target).await?;
+        let (from, to) = (self.change(source.ino).await?, self.change(target.ino).await?);
+        Self::write_change(out, change_of(&from_dir), from);
+        Self::write_change(out, change_of(&to_dir), to);
+        Ok(())
+    }
+
+    async fn move_name(
+        &self,
+        (source, from_dir, old): (&Target, &Inode, &[u8]),
+        (target, to_dir, new): (&Target, &Inode, &[u8]),
+    ) -> Served<()> {
+        self.check_not_export(new)?;
+        let moved = self.check_removable(source, from_dir, old).await?;
+        let replaced = match self.check_removable(target, to_dir, new).await {
             Ok(replaced) => {
                 self.recall(replaced.ino).await?;
                 Some(replaced.ino)
@@ -171,21 +196,16 @@ impl Compound {
         };
         // A directory that moves is changed itself: its `..` is.
         if moved.kind == FileKind::Directory && source.ino != target.ino {
-            self.need(&source, &moved, WRITE).await?;
+            self.need(source, &moved, WRITE).await?;
         }
         self.recall(moved.ino).await?;
         let engine = &self.server.engine;
-        let (from, to) = ((source.ino, &old[..]), (target.ino, &new[..]));
-        let renamed = engine.rename(from, to, RenameMode::Replace).await;
-        let names = [name_of(&source, &old), name_of(&target, &new)];
+        let (from, to) = ((source.ino, old), (target.ino, new));
+        let renamed = self.once(engine.rename(from, to, RenameMode::Replace)).await;
+        let names = [name_of(source, old), name_of(target, new)];
         let inodes = std::iter::once(moved.ino).chain(replaced).map(DoorChange::Attributes);
         self.server.tell(names.into_iter().chain(inodes)).await;
-        renamed?;
-        self.settle(&target).await?;
-        let (from, to) = (self.change(source.ino).await?, self.change(target.ino).await?);
-        Self::write_change(out, change_of(&from_dir), from);
-        Self::write_change(out, change_of(&to_dir), to);
-        Ok(())
+        Ok(renamed?)
     }
 
     /// One more name for the saved handle, below the current one.
@@ -197,18 +217,25 @@ impl Compound {
             return Err(Status::XDEV.into());
         }
         let dir = self.directory(&target, WRITE | EXECUTE).await?;
-        self.check_not_export(&name)?;
+        if !self.is_done {
+            self.link_name(&source, &target, &name).await?;
+        }
+        self.settle(&target).await?;
+        let after = self.change(target.ino).await?;
+        Self::write_change(out, change_of(&dir), after);
+        Ok(())
+    }
+
+    async fn link_name(&self, source: &Target, target: &Target, name: &[u8]) -> Served<()> {
+        self.check_not_export(name)?;
         if self.inode(source.ino).await?.kind == FileKind::Directory {
             return Err(Status::ISDIR.into());
         }
         self.recall(source.ino).await?;
-        let linked = self.server.engine.link(source.ino, target.ino, &name).await;
-        let changes = [name_of(&target, &name), DoorChange::Attributes(source.ino)];
+        let linked = self.once(self.server.engine.link(source.ino, target.ino, name)).await;
+        let changes = [name_of(target, name), DoorChange::Attributes(source.ino)];
         self.server.tell(changes).await;
         linked?;
-        self.settle(&target).await?;
-        let after = self.change(target.ino).await?;
-        Self::write_change(out, change_of(&dir), after);
         Ok(())
     }
 

@@ -157,6 +157,7 @@ impl Compound {
             return Err(Status::DELAY.into());
         }
         clients.end_session(&id);
+        self.server.books.session_ended();
         Ok(())
     }
 

@@ -61,8 +61,10 @@ impl Compound {
         }
         let target = self.target_to_change()?;
         let before = self.holder_of_xattrs(&target, WRITE).await?;
-        self.recall(target.ino).await?;
-        self.server.engine.xattr_set(target.ino, &name, &value, mode).await?;
+        if !self.is_done {
+            self.recall(target.ino).await?;
+            self.once(self.server.engine.xattr_set(target.ino, &name, &value, mode)).await?;
+        }
         self.xattrs_changed(&target, &before, out).await
     }
 
@@ -70,8 +72,10 @@ impl Compound {
         let name = Self::xattr_name(input)?;
         let target = self.target_to_change()?;
         let before = self.holder_of_xattrs(&target, WRITE).await?;
-        self.recall(target.ino).await?;
-        self.server.engine.xattr_remove(target.ino, &name).await?;
+        if !self.is_done {
+            self.recall(target.ino).await?;
+            self.once(self.server.engine.xattr_remove(target.ino, &name)).await?;
+        }
         self.xattrs_changed(&target, &before, out).await
     }
 

@@ -253,6 +253,14 @@ pub(crate) fn changes(number: u32) -> bool {
     )
 }
 
+/// Whether an operation that succeeded fails when it is done once more.
+pub(crate) fn done_once(number: u32) -> bool {
+    matches!(
+        number,
+        op::CREATE | op::REMOVE | op::RENAME | op::LINK | op::SETXATTR | op::REMOVEXATTR
+    )
+}
+
 /// A record: 1 MiB of data, and what is around it.
 pub(crate) const RECORD_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 /// Names and attributes.

@@ -14,6 +14,7 @@ mod copying;
 mod crowds;
 mod delegations;
 mod delegations_lost;
+mod done;
 mod exports;
 mod goes_on;
 mod handles;
