@@ -144,3 +144,29 @@ fn what_moves_in_or_is_given_away_must_fit() {
     world.unmount().expect("unmounts");
     world.fsck();
 }
+
+#[test]
+fn what_was_overwritten_since_somebody_looked_counts_once() {
+    let mut world = World::new();
+    let dir = world.run(world.engine().create(Ino::ROOT, b"d", new_dir())).expect("mkdir").ino;
+    let subject = QuotaSubject::Directory(dir.0);
+    set(&world, subject, 4 * MIB, 0);
+    let first = make(&world, dir, "first", 2 * MIB).expect("fits");
+    let second = make(&world, dir, "second", MIB).expect("fits");
+    world.run(world.engine().flush_all()).expect("flushes");
+    let overwrite = |ino: Ino, len: u64| {
+        world.run(async {
+            let engine = world.engine();
+            let file = engine.open(ino, WRITE).await.expect("opens");
+            engine.write(&file, 0, &noise(2, len as usize)).await.expect("overwrites");
+            engine.close(file).await.expect("closes");
+        });
+    };
+    overwrite(second, MIB);
+    assert_eq!(of(&world, subject).expect("there").bytes_used, 4 * MIB, "stored, and dirty");
+    overwrite(first, 2 * MIB);
+    make(&world, dir, "third", MIB).expect("there is room for it");
+    is_full(make(&world, dir, "fourth", 4096));
+    world.unmount().expect("unmounts");
+    world.fsck();
+}

@@ -38,6 +38,11 @@ pub(crate) fn copy(
         false => Some(copy_data(&mut source, &mut target, entry.size(), step)?),
     };
     unchanged(&source, entry)?;
+    if share {
+        // What replaces a file has its bytes stored first: here many at once, and not one after the other, each while
+        // the kernel keeps the directory.
+        rustix::fs::fdatasync(target.file())?;
+    }
     target.finish(entry, Some(&source))?;
     Ok(hash.filter(|_| begun == 0))
 }
@@ -69,6 +74,7 @@ fn copy_data(
     step: &dyn Fn(u64) -> io::Result<()>,
 ) -> io::Result<u64> {
     let (mut hash, mut block, mut at) = (Xxh3::new(), vec![0; BLOCK_BYTES], target.noted());
+    let mut end = at;
     while at < size {
         let data = data_from(source, at, size)?;
         if data > at {
@@ -89,9 +95,10 @@ fn copy_data(
         hash.update(&block[..got]);
         target.write(&block[..got], at)?;
         at += got as u64;
+        end = at;
         step(got as u64)?;
     }
-    target.file().set_len(size)?;
+    target.set_size(size, end)?;
     Ok(hash.digest())
 }
 
@@ -104,6 +111,7 @@ fn share_data(
     step: &dyn Fn(u64) -> io::Result<()>,
 ) -> io::Result<bool> {
     let mut at = target.noted();
+    let mut written = at;
     while at < size {
         let data = data_from(source, at, size)?;
         if data > at {
@@ -131,6 +139,7 @@ fn share_data(
             }
             Ok(copied) => {
                 at += copied as u64;
+                written = at;
                 step(copied as u64)?;
             }
             Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
@@ -141,7 +150,7 @@ fn share_data(
             Err(error) => return Err(error.into()),
         }
     }
-    target.file().set_len(size)?;
+    target.set_size(size, written)?;
     Ok(true)
 }
 

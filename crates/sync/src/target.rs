@@ -61,13 +61,17 @@ impl Target {
         if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) {
             return Err(io::Error::other("another run of weir sync wrote it just now"));
         }
-        let noted = source.as_deref().map_or(0, |source| noted(&file, source));
-        let noted = noted.min(opened.st_size.max(0) as u64);
-        if noted == 0 {
-            // Of another source. A new file has none.
+        let length = opened.st_size.max(0) as u64;
+        // One that is new has nothing to go on with.
+        let begun = source.as_deref().filter(|_| length > 0);
+        let noted = begun.map_or(0, |source| noted(&file, source)).min(length);
+        if noted == 0 && length > 0 {
+            // Of another source.
             let _ = rustix::fs::fremovexattr(&file, NOTE);
         }
-        file.set_len(noted)?;
+        if noted != length {
+            file.set_len(noted)?;
+        }
         let (name, next_note) = (name.to_vec(), noted + NOTE_BYTES);
         Ok(Target { parent, written_as, name, file, source, noted, next_note, finished: false })
     }
@@ -100,6 +104,11 @@ impl Target {
             (self.noted, self.next_note) = (end, end + NOTE_BYTES);
         }
         Ok(())
+    }
+
+    /// Makes it as long as `size`, of which all up to `end` is written, or was there.
+    pub(crate) fn set_size(&self, size: u64, end: u64) -> io::Result<()> {
+        if end == size { Ok(()) } else { self.file.set_len(size) }
     }
 
     /// The file, for its length and attributes.
@@ -159,11 +168,15 @@ fn plain_mode() -> Mode {
 
 /// Mode and, for root, owner. The owner first: a change of it clears set-uid bits.
 pub(crate) fn own(file: impl AsFd, owner: &Owner) -> io::Result<()> {
-    if rustix::process::geteuid().is_root() {
+    let now = rustix::fs::fstat(&file)?;
+    let is_owned = (now.st_uid, now.st_gid) == (owner.user, owner.group);
+    if !is_owned && rustix::process::geteuid().is_root() {
         let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
         rustix::fs::fchown(&file, Some(user), Some(group))?;
     }
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(owner.mode))?;
+    if !is_owned || now.st_mode & 0o7777 != owner.mode & 0o7777 {
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(owner.mode))?;
+    }
     Ok(())
 }
 

@@ -357,14 +357,15 @@ impl Quotas {
         known.take(&chain, more)
     }
 
-    /// Sends the dirty bytes off that count for one of these quotas.
+    /// Sends the dirty bytes off that count for one of these quotas, or may: of a file that was only overwritten since the
+    /// last look that is not known.
     async fn send_off(&self, whose: Whose) {
         let inos: Vec<Ino> = {
             let known = self.known.lock();
             let chain = known.chain(whose);
             let counts = |ino: &Ino| {
-                let of = known.whose.get(ino).map(|one| known.chain(*one)).unwrap_or_default();
-                of.iter().any(|of| chain.contains(of))
+                let of = known.whose.get(ino).map(|one| known.chain(*one));
+                of.is_none_or(|of| of.iter().any(|of| chain.contains(of)))
             };
             self.tier.unflushed().iter().map(|mirror| mirror.ino()).filter(counts).collect()
         };

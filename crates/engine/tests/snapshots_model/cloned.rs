@@ -69,7 +69,7 @@ impl Run {
         mounted.clock = options.clock.clone();
         let clone = &self.clones[name];
         let place = format!("seed {} step {step}: {name}", self.seed);
-        self.world.run(async {
+        let wrote = self.world.run(async {
             let engine = Arc::new(Engine::mount(mounted).await.expect("mounts"));
             for (file, content) in &clone.now {
                 let ino = ino_of(&engine, Ino::ROOT, file).await;
@@ -82,7 +82,8 @@ impl Run {
             }
             let ino = create(&engine, &changed, b"").await;
             let file = engine.open(ino, WRITE).await.expect("opens");
-            engine.write(&file, 0, &content).await.expect("writes");
+            // It has the quotas that the snapshot had, and may be full.
+            let wrote = engine.write(&file, 0, &content).await;
             engine.close(file).await.expect("closes");
             engine.flush_all().await.expect("flushes");
             engine.collect_now().await.expect("collects");
@@ -91,8 +92,12 @@ impl Run {
             let checked = FsckOptions { url, connector, data: true, metadata_url: None };
             let report = fsck(checked, |_, _| ()).await.expect("checks");
             assert_eq!(report.problems, Vec::<String>::new(), "{place}");
+            wrote
         });
-        let name = name.clone();
+        if let Err(error) = &wrote {
+            assert_eq!(error.kind(), ErrorKind::Quota, "{place}: {error}");
+        }
+        let (name, content) = (name.clone(), if wrote.is_ok() { content } else { Vec::new() });
         self.clones.get_mut(&name).expect("it is there").now.insert(changed, content);
     }
 

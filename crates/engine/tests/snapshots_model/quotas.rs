@@ -47,7 +47,11 @@ impl Run {
         match (refused, limit) {
             (Some(error), Some(limit)) => {
                 assert_eq!(error.kind(), ErrorKind::Quota, "{place}: {error}");
-                assert!(after + PAGES_BYTES > limit, "{place}: {after} of {limit} is refused");
+                let told = self.world.run(self.world.engine().quotas());
+                assert!(
+                    after + PAGES_BYTES > limit,
+                    "{place}: {after} of {limit} is refused, {grown} more: {error}; {told:?}"
+                );
             }
             (Some(error), None) => panic!("{place}: {error}"),
             (None, Some(limit)) if grown > 0 => {
