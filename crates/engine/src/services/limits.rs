@@ -428,10 +428,8 @@ pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
     loop {
         tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;
         if limits.admission.budget.is_set() {
-            limits
-                .admission
-                .budget
-                .settle(limits.context.meter.snapshot(), now_ns(&limits.context.clock));
+            let asked = budget::Asked::of(&limits.context);
+            limits.admission.budget.settle(asked, now_ns(&limits.context.clock));
         }
         let now_ms = limits.context.now_ms();
         if now_ms.saturating_sub(sampled_ms) >= SAMPLE_MS {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use weir_cost::ColdUsage;
 use weir_object::Meter;
 use weir_types::{ErrorKind, FsError, Result, Settings, StorageClass, UnixTime, VolumeFormat};
 
@@ -66,6 +67,21 @@ pub(crate) struct ColdCounts {
     pub(crate) read_bytes: AtomicU64,
     /// Bytes of objects that left it too early, times the days that were left.
     pub(crate) early_byte_days: AtomicU64,
+}
+
+impl ColdCounts {
+    /// As a bill has it, but for what is kept.
+    pub(crate) fn used(&self, class: StorageClass) -> ColdUsage {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ColdUsage {
+            class,
+            stored_bytes: 0,
+            moved: get(&self.moved),
+            gets: get(&self.requests),
+            read_bytes: get(&self.read_bytes),
+            early_byte_days: get(&self.early_byte_days),
+        }
+    }
 }
 
 impl Counts {

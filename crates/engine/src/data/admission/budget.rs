@@ -8,10 +8,12 @@ use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
-use weir_cost::{PriceBook, Prices, Requests, Usage, so_far};
+use weir_cost::{ColdUsage, PriceBook, Prices, Requests, Usage, so_far};
 use weir_object::{MeterSnapshot, RequestKind};
 use weir_throughput::budget::{self, Stage};
-use weir_types::NanoUsd;
+use weir_types::{NanoUsd, StorageClass};
+
+use crate::volume::context::Context;
 
 /// What must wait at a stage of the budget, and at all that follow it.
 #[derive(
@@ -57,8 +59,36 @@ struct Kept {
     budget: budget::Budget,
     prices: PriceBook,
     region: String,
-    seen: MeterSnapshot,
+    seen: Asked,
     spent: NanoUsd,
+}
+
+/// What was asked of the buckets since the mount, and what of it in classes of other prices than the first.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    requests: MeterSnapshot,
+    cold: [ColdUsage; StorageClass::COLD.len()],
+}
+
+impl Asked {
+    /// As it is counted now.
+    pub(crate) fn of(context: &Context) -> Self {
+        let cold = std::array::from_fn(|at| context.counts.cold[at].used(StorageClass::COLD[at]));
+        Self { requests: context.meter.snapshot(), cold }
+    }
+
+    fn since(&self, seen: &Asked) -> Usage {
+        let cold = self.cold.iter().zip(&seen.cold).map(|(now, seen)| ColdUsage {
+            class: now.class,
+            stored_bytes: 0,
+            moved: now.moved - seen.moved,
+            gets: now.gets - seen.gets,
+            read_bytes: now.read_bytes - seen.read_bytes,
+            early_byte_days: now.early_byte_days - seen.early_byte_days,
+        });
+        let requests = requests_of(&(&self.requests - &seen.requests));
+        Usage { requests, cold: cold.collect(), ..Usage::default() }
+    }
 }
 
 impl Default for Budget {
@@ -73,7 +103,7 @@ impl Default for Budget {
 
 impl Budget {
     /// Sets the budget, or takes it away.
-    pub(crate) fn set(&self, budget: Option<(NanoUsd, &str)>, seen: MeterSnapshot, now_ns: u64) {
+    pub(crate) fn set(&self, budget: Option<(NanoUsd, &str)>, seen: Asked, now_ns: u64) {
         *self.kept() = budget.map(|(rate, region)| Kept {
             budget: budget::Budget::new(rate, now_ns),
             prices: PriceBook::built_in(),
@@ -109,10 +139,10 @@ impl Budget {
     }
 
     /// Takes from the budget what was asked of the buckets since the last look.
-    pub(crate) fn settle(&self, now: MeterSnapshot, now_ns: u64) {
+    pub(crate) fn settle(&self, now: Asked, now_ns: u64) {
         let mut budget = self.kept();
         let Some(kept) = budget.as_mut() else { return };
-        let cost = cost(kept.prices.at(&kept.region), &(&now - &kept.seen));
+        let cost = cost(kept.prices.at(&kept.region), &now.since(&kept.seen));
         kept.seen = now;
         kept.spent = kept.spent + cost;
         kept.budget.spend(cost, now_ns);
@@ -163,10 +193,9 @@ impl Budget {
     }
 }
 
-/// What requests cost at list prices.
-fn cost(prices: Prices<'_>, asked: &MeterSnapshot) -> NanoUsd {
-    let requests = requests_of(asked);
-    so_far(prices, &Usage { requests, ..Usage::default() }).total
+/// What requests cost at list prices, and bytes that are read back from a class where these cost something.
+fn cost(prices: Prices<'_>, asked: &Usage) -> NanoUsd {
+    so_far(prices, asked).total
 }
 
 /// Requests by what they cost.
@@ -176,5 +205,34 @@ pub(crate) fn requests_of(asked: &MeterSnapshot) -> Requests {
         put: of(&[RequestKind::Put, RequestKind::Copy, RequestKind::List]),
         get: of(&[RequestKind::Get, RequestKind::Head]),
         delete: of(&[RequestKind::Delete]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_object::Meter;
+
+    use super::*;
+
+    fn asked(gets: u64, read_bytes: u64) -> Asked {
+        let of = |class| ColdUsage { class, gets, read_bytes, ..ColdUsage::default() };
+        let cold = StorageClass::COLD.map(|class| match class {
+            StorageClass::GlacierIr => of(class),
+            class => ColdUsage { class, ..ColdUsage::default() },
+        });
+        Asked { requests: Meter::new().snapshot(), cold }
+    }
+
+    #[test]
+    fn what_is_read_back_from_a_cold_class_is_spent() {
+        let budget = Budget::default();
+        // 75 cents in five minutes.
+        budget.set(Some((NanoUsd(9_000_000_000), "us-east-1")), asked(5, 1 << 40), 0);
+        budget.settle(asked(5, 1 << 40), 1);
+        assert_eq!(budget.spent(), 0, "what was before is not counted");
+        // 10 GB at 3 cents, and ten thousand requests at a cent a thousand.
+        budget.settle(asked(10_005, (1 << 40) + (10 << 30)), 2);
+        assert_eq!(budget.spent(), 400_000_000);
+        assert_eq!(budget.view().map(|view| view.slowed), Some(Slowed::Hydration));
     }
 }

@@ -9,6 +9,7 @@ use weir_meta::kv::Version;
 use weir_throughput::efs::{Limiter, LimiterState, Mode, Rules};
 use weir_types::{ErrorKind, FsError, NanoUsd, Result};
 
+use crate::data::admission::budget::Asked;
 use crate::data::admission::limit::{Limit, Subject, now_ns};
 use crate::services::limits::Limits;
 use crate::services::limits::kept::{BUDGET, number_of, of_number};
@@ -109,7 +110,7 @@ impl Limits {
         if shared && is_so {
             return;
         }
-        kept.set(budget, self.context.meter.snapshot(), now_ns(clock));
+        kept.set(budget, Asked::of(&self.context), now_ns(clock));
         if !shared {
             return;
         }
