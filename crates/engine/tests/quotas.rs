@@ -170,3 +170,23 @@ fn what_was_overwritten_since_somebody_looked_counts_once() {
     world.unmount().expect("unmounts");
     world.fsck();
 }
+
+#[test]
+fn a_quota_that_is_set_again_while_it_goes_counts_all_again() {
+    let mut world = World::new();
+    let dir = world.run(world.engine().create(Ino::ROOT, b"d", new_dir())).expect("mkdir").ino;
+    for n in 0..400 {
+        make(&world, dir, &format!("f{n}"), 10).expect("makes");
+    }
+    world.run(world.engine().flush_all()).expect("flushes");
+    let subject = QuotaSubject::Directory(dir.0);
+    assert_eq!(set(&world, subject, 0, 0).files_used, 401);
+    for round in 0..20 {
+        world.run(world.engine().remove_quota(subject)).expect("removes");
+        world.run(async { tokio::time::sleep(Duration::from_millis(round % 5)).await });
+        let quota = set(&world, subject, 0, 0);
+        assert_eq!((quota.files_used, quota.bytes_used), (401, 4_000), "round {round}");
+    }
+    world.unmount().expect("unmounts");
+    world.fsck();
+}

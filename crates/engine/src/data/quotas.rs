@@ -174,6 +174,7 @@ impl Quotas {
             true => self.tier.unflushed(),
             false => Vec::new(),
         };
+        let dirty: Vec<u64> = unflushed.iter().map(|mirror| mirror.dirty_bytes()).collect();
         let inos: Vec<Ino> = unflushed.iter().map(|mirror| mirror.ino()).collect();
         let looked_ms = self.context.now_ms();
         let rows = self.meta.quotas().await?;
@@ -196,12 +197,12 @@ impl Quotas {
                 at = quota.outer;
             }
         }
-        for (mirror, inode) in unflushed.iter().zip(inodes) {
+        for ((ino, dirty_bytes), inode) in inos.into_iter().zip(dirty).zip(inodes) {
             let Some(whose) = inode.as_ref().map(Whose::of) else { continue };
-            known.whose.insert(mirror.ino(), whose);
+            known.whose.insert(ino, whose);
             for of in known.chain(whose) {
                 if let Some(quota) = known.quotas.get_mut(&of) {
-                    quota.used.bytes += mirror.dirty_bytes();
+                    quota.used.bytes += dirty_bytes;
                 }
             }
         }

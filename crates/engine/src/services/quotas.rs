@@ -262,7 +262,7 @@ impl QuotaKeeper {
                     self.walk(*of, Ino::ROOT, owners, &BTreeSet::new()).await?;
                 }
             }
-            self.counted(*of).await?;
+            self.counted(*of, row.removed).await?;
         }
     }
 
@@ -292,13 +292,17 @@ impl QuotaKeeper {
         self.walk(of, root, count, &tops).await
     }
 
-    /// All that the walk was for counts.
-    async fn counted(&self, of: QuotaOf) -> Result<()> {
+    /// All that the walk was for counts, or no longer does if the quota was `removed` then. Where it was set again
+    /// meanwhile, or removed, another walk is due.
+    async fn counted(&self, of: QuotaOf, removed: bool) -> Result<()> {
         let _setting = self.setting.lock().await;
         let rows = self.meta.quotas().await?;
         let Some((_, row)) = rows.into_iter().find(|(other, _)| *other == of) else {
             return Ok(());
         };
+        if row.removed != removed {
+            return Ok(());
+        }
         let now = (!row.removed).then_some(QuotaRow { counting: false, ..row });
         self.meta.set_quota(of, now.as_ref()).await?;
         self.walked.lock().remove(&of);
