@@ -78,13 +78,14 @@ impl Asked {
     }
 
     fn since(&self, seen: &Asked) -> Usage {
+        // A budget may be set between a look and its settling.
         let cold = self.cold.iter().zip(&seen.cold).map(|(now, seen)| ColdUsage {
             class: now.class,
             stored_bytes: 0,
-            moved: now.moved - seen.moved,
-            gets: now.gets - seen.gets,
-            read_bytes: now.read_bytes - seen.read_bytes,
-            early_byte_days: now.early_byte_days - seen.early_byte_days,
+            moved: now.moved.saturating_sub(seen.moved),
+            gets: now.gets.saturating_sub(seen.gets),
+            read_bytes: now.read_bytes.saturating_sub(seen.read_bytes),
+            early_byte_days: now.early_byte_days.saturating_sub(seen.early_byte_days),
         });
         let requests = requests_of(&(&self.requests - &seen.requests));
         Usage { requests, cold: cold.collect(), ..Usage::default() }
