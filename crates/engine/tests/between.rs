@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 
 use common::{WRITE, World, create, noise, read_all};
 use fail::FailScenario;
-use weir_engine::Engine;
-use weir_types::Ino;
+use weir_engine::{Engine, QuotaChange, QuotaSubject};
+use weir_types::{ErrorKind, Ino};
 
 /// Runs `work`, and `meanwhile` when it first comes by the fail point.
 fn between<W: Future>(
@@ -93,6 +93,37 @@ fn a_copy_says_how_much_of_a_source_that_is_cut_meanwhile_it_copied() {
         assert_eq!(copied, cut as u64);
         assert!(world.run(read_all(&engine, to)).expect("reads") == bytes[..cut]);
     }
+    drop(engine);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn what_a_quota_let_in_counts_while_it_is_on_its_way() {
+    let mut world = World::new();
+    let engine = world.engine();
+    let content = noise(1, 100_000);
+    let from = world.run(create(&engine, "from", &content));
+    let to = world.run(create(&engine, "to", b""));
+    let other = world.run(create(&engine, "other", b""));
+    let subject = QuotaSubject::Directory(Ino::ROOT.0);
+    let change = QuotaChange { bytes_max: Some(250_000), files_max: None };
+    world.run(engine.set_quota(subject, change)).expect("sets");
+    let listed = || world.run(engine.quotas()).expect("lists");
+    while listed().iter().any(|quota| quota.counting.is_some()) {
+        std::thread::yield_now();
+    }
+    let write = async {
+        // A look, which finds nothing of the copy.
+        engine.quotas().await.expect("lists");
+        let file = engine.open(other, WRITE).await.expect("opens");
+        let refused = engine.write(&file, 0, &content).await.expect_err("three do not fit");
+        assert_eq!(refused.kind(), ErrorKind::Quota, "{refused}");
+        engine.close(file).await.expect("closes");
+    };
+    let copy = engine.copy_range((from, 0), (to, 0), content.len() as u64, 0);
+    let copied = between(&world, "engine::copy-measured", copy, write).expect("copies");
+    assert_eq!(copied, content.len() as u64);
     drop(engine);
     world.unmount().expect("unmounts");
     world.fsck();

@@ -41,6 +41,8 @@ struct Run {
     clones: BTreeMap<String, Cloned>,
     /// Limits of bytes, 0 for none, by the place of their subjects.
     quotas: BTreeMap<usize, u64>,
+    /// Not all may count for one of them yet.
+    counting: bool,
     /// Snapshots that have a dump, as long as they are there.
     dumps: BTreeSet<String>,
     rng: StdRng,
@@ -76,8 +78,21 @@ impl Run {
         let rng = StdRng::seed_from_u64(seed);
         let (now, snapshots, backups) = (Tree::new(), BTreeMap::new(), BTreeMap::new());
         let (dumps, clones, quotas) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        let step = 0;
-        Self { world, now, snapshots, backups, clones, quotas, dumps, rng, unix_ms, seed, step }
+        let (step, counting) = (0, false);
+        Self {
+            world,
+            now,
+            snapshots,
+            backups,
+            clones,
+            quotas,
+            counting,
+            dumps,
+            rng,
+            unix_ms,
+            seed,
+            step,
+        }
     }
 
     fn place(&self) -> String {

@@ -10,7 +10,7 @@ use weir_tier::{Mirror, Tier};
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
 use super::nodes::Nodes;
-use super::quotas::Quotas;
+use super::quotas::{Grant, Quotas};
 use crate::volume::context::Context;
 
 /// How old what is known of the metadata may be where there is room by it, in milliseconds.
@@ -67,9 +67,9 @@ impl Capacity {
         Ok((usage, used_bytes))
     }
 
-    /// Whether so many more bytes of a file fit, by what is known. `false` where somebody must look.
-    pub(crate) fn surely_holds(&self, ino: Ino, bytes: u64) -> bool {
-        self.volume_holds(bytes) && self.quotas.surely_hold(ino, bytes)
+    /// Lets so many more bytes of a file in where they fit by what is known. `None` where somebody must look.
+    pub(crate) fn surely_holds(&self, ino: Ino, bytes: u64) -> Option<Grant> {
+        self.volume_holds(bytes).then(|| self.quotas.surely_hold(ino, bytes)).flatten()
     }
 
     fn volume_holds(&self, bytes: u64) -> bool {
@@ -81,16 +81,16 @@ impl Capacity {
     }
 
     /// `NoSpace` where `offset..offset + len` of a file needs more than is free, `Quota` where it needs more
-    /// than its quotas have left. What is there already needs nothing.
-    pub(crate) async fn check(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<()> {
-        self.quotas.check_bytes(mirror, offset, len).await?;
-        let Some(limit) = self.limit() else { return Ok(()) };
+    /// than its quotas have left. What is there already needs nothing. The caller holds the answer until all is written.
+    pub(crate) async fn check(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<Grant> {
+        let grant = self.quotas.check_bytes(mirror, offset, len).await?;
+        let Some(limit) = self.limit() else { return Ok(grant) };
         if self.volume_holds(len) {
-            return Ok(());
+            return Ok(grant);
         }
         let needed = mirror.hole_bytes(offset, offset.saturating_add(len));
         if needed == 0 {
-            return Ok(());
+            return Ok(grant);
         }
         let mut free = limit.saturating_sub(self.used_bytes().await);
         for _ in 0..LOOKS {
@@ -101,7 +101,7 @@ impl Capacity {
             free = limit.saturating_sub(self.used_bytes().await);
         }
         if needed <= free {
-            return Ok(());
+            return Ok(grant);
         }
         let (limit, free, needed) = (Bytes(limit), Bytes(free), Bytes(needed));
         let text = format!(

@@ -85,7 +85,7 @@ impl Copier {
         if target.1.checked_add(len).is_none_or(|end| end > crate::data::write::FILE_BYTES_MAX) {
             return Err(FsError::new(ErrorKind::TooLarge, "the copy ends past the largest file"));
         }
-        self.writer.capacity.check(&to.mirror, target.1, len).await?;
+        let _grant = self.writer.capacity.check(&to.mirror, target.1, len).await?;
         fail::fail_point!("engine::copy-measured");
         let mut done = 0;
         // Shared extents are bytes that are not here, and what is lent must stay here.

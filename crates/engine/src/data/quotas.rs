@@ -2,11 +2,11 @@
 //! before they are taken.
 //!
 //! The counters of the metadata say what counts, but not what is dirty here, nor what other nodes wrote
-//! since somebody looked. So a look sums both up, and what is let in since is added to it. Where that
+//! since somebody looked. So a look sums both up, and what is let in since, or was on its way, is added to it. Where that
 //! comes near a limit it is looked again; and before anything is refused the dirty bytes are sent off,
 //! so that what is overwritten counts once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,12 +14,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use weir_meta::{Meta, QuotaOf, QuotaRow, QuotaUsed};
 use weir_tier::{Mirror, Tier};
-use weir_types::{Account, Bytes, ErrorKind, FsError, Ino, Inode, Result};
+use weir_types::{Bytes, ErrorKind, FsError, Ino, Inode, Result};
 
 use super::fetch::Fetcher;
 use super::flush::Flusher;
 use super::nodes::Nodes;
 use crate::volume::context::Context;
+
+mod known;
+
+use known::Known;
+pub(crate) use known::{Grant, Quota, Whose};
 
 /// How old a look may be, in milliseconds: so long other nodes may write unseen.
 const OLD_MS: u64 = 1_000;
@@ -29,114 +34,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a write waits for the metadata, and for dirty bytes to leave, before what is known decides.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is made in a directory with it is its group's.
-const SET_GID: u32 = 0o2000;
-
-/// A quota, and what counts for it.
-#[derive(Clone, Debug)]
-pub(crate) struct Quota {
-    pub(crate) row: QuotaRow,
-    /// The quota of the tree that this tree is in.
-    pub(crate) outer: Option<QuotaOf>,
-    /// At the last look: in the metadata and dirty here, and of trees within it as well.
-    pub(crate) used: QuotaUsed,
-    /// Let in here, ever, and when that look began: what is let in while it is taken counts twice and not
-    /// never.
-    let_in: QuotaUsed,
-    let_in_before: QuotaUsed,
-}
-
-impl Quota {
-    #[cfg(test)]
-    pub(crate) fn of(bytes_max: Option<u64>, files_max: Option<u64>, used: QuotaUsed) -> Self {
-        let row = QuotaRow { bytes_max, files_max, ..QuotaRow::default() };
-        let (let_in, let_in_before) = Default::default();
-        Self { row, outer: None, used, let_in, let_in_before }
-    }
-
-    fn holds(&self, more: QuotaUsed) -> bool {
-        let fits = |max: Option<u64>, used: u64, since: u64, more: u64| {
-            more == 0
-                || max.is_none_or(|max| used.saturating_add(since).saturating_add(more) <= max)
-        };
-        let since = |all: u64, before: u64| all.saturating_sub(before);
-        let bytes = since(self.let_in.bytes, self.let_in_before.bytes);
-        let files = since(self.let_in.files, self.let_in_before.files);
-        fits(self.row.bytes_max, self.used.bytes, bytes, more.bytes)
-            && fits(self.row.files_max, self.used.files, files, more.files)
-    }
-}
-
-/// What is known of the quotas.
-#[derive(Default)]
-struct Known {
-    quotas: BTreeMap<QuotaOf, Quota>,
-    /// Whose quotas files count for, as of this look.
-    whose: HashMap<Ino, Whose>,
-    looked_ms: Option<u64>,
-}
-
-/// Whose quotas an inode counts for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whose {
-    account: Account,
-    uid: u32,
-    gid: u32,
-}
-
-impl Whose {
-    pub(crate) fn of(inode: &Inode) -> Self {
-        Self { account: inode.account, uid: inode.uid, gid: inode.gid }
-    }
-
-    /// What moves to `dir`.
-    pub(crate) fn moved_to(dir: &Inode, moved: &Inode) -> Self {
-        Self { account: dir.account, uid: moved.uid, gid: moved.gid }
-    }
-
-    /// What gets another owner or group.
-    pub(crate) fn given_to(file: &Inode, uid: u32, gid: u32) -> Self {
-        Self { account: file.account, uid, gid }
-    }
-
-    /// What somebody makes in `dir`.
-    pub(crate) fn made_in(dir: &Inode, uid: u32, gid: u32) -> Self {
-        let gid = if dir.mode & SET_GID != 0 { dir.gid } else { gid };
-        Self { account: dir.account, uid, gid }
-    }
-}
-
-impl Known {
-    /// The quotas that must hold what counts so, of trees from the inside out.
-    fn chain(&self, whose: Whose) -> Vec<QuotaOf> {
-        let mut chain = Vec::new();
-        let mut tree = whose.account.tree.map(QuotaOf::Tree);
-        while let Some(of) = tree.filter(|of| !chain.contains(of)) {
-            chain.push(of);
-            tree = self.quotas.get(&of).and_then(|quota| quota.outer);
-        }
-        if whose.account.owners {
-            chain.extend([QuotaOf::User(whose.uid), QuotaOf::Group(whose.gid)]);
-        }
-        chain.retain(|of| self.quotas.contains_key(of));
-        chain
-    }
-
-    /// Lets it in where each of them has room. Else the one that has none.
-    fn take(&mut self, chain: &[QuotaOf], more: QuotaUsed) -> Result<(), QuotaOf> {
-        if let Some(full) = chain.iter().find(|of| !self.quotas[of].holds(more)) {
-            return Err(*full);
-        }
-        for of in chain {
-            if let Some(quota) = self.quotas.get_mut(of) {
-                quota.let_in.bytes = quota.let_in.bytes.saturating_add(more.bytes);
-                quota.let_in.files = quota.let_in.files.saturating_add(more.files);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// What quotas let in.
 pub(crate) struct Quotas {
     context: Arc<Context>,
@@ -145,7 +42,7 @@ pub(crate) struct Quotas {
     nodes: Arc<Nodes>,
     flusher: Arc<Flusher>,
     any: AtomicBool,
-    known: Mutex<Known>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl Quotas {
@@ -157,7 +54,7 @@ impl Quotas {
             nodes: parts.nodes.clone(),
             flusher,
             any: AtomicBool::new(false),
-            known: Mutex::default(),
+            known: Arc::default(),
         }
     }
 
@@ -168,7 +65,7 @@ impl Quotas {
 
     /// Looks how much is used, and which quotas there are. Two or three read rounds.
     pub(crate) async fn look(&self) -> Result<()> {
-        let let_in = self.let_in();
+        let found = self.found();
         // In this order: what leaves meanwhile counts twice and not never.
         let unflushed = match self.any() {
             true => self.tier.unflushed(),
@@ -184,9 +81,8 @@ impl Quotas {
         let inodes = self.meta.inodes(&inos).await?;
         let mut known = Known { looked_ms: Some(looked_ms), ..Known::default() };
         for (((of, row), used), outer) in rows.into_iter().zip(&counted).zip(outer) {
-            let let_in_before = let_in.get(&of).copied().unwrap_or_default();
-            let (let_in, used) = (let_in_before, *used);
-            known.quotas.insert(of, Quota { row, outer, used, let_in, let_in_before });
+            let found = found.get(&of).copied().unwrap_or_default();
+            known.quotas.insert(of, Quota { row, outer, used: *used, found });
         }
         for (of, used) in all.iter().zip(counted) {
             let mut at = known.quotas.get(of).and_then(|quota| quota.outer);
@@ -208,16 +104,13 @@ impl Quotas {
         }
         self.any.store(!known.quotas.is_empty(), Ordering::Relaxed);
         let mut now = self.known.lock();
-        for (of, quota) in &mut known.quotas {
-            quota.let_in = now.quotas.get(of).map_or(quota.let_in, |old| old.let_in);
-        }
+        known.let_in = std::mem::take(&mut now.let_in);
         *now = known;
         Ok(())
     }
 
-    fn let_in(&self) -> BTreeMap<QuotaOf, QuotaUsed> {
-        let known = self.known.lock();
-        known.quotas.iter().map(|(of, quota)| (*of, quota.let_in)).collect()
+    fn found(&self) -> BTreeMap<QuotaOf, QuotaUsed> {
+        self.known.lock().let_in.iter().map(|(of, let_in)| (*of, let_in.found)).collect()
     }
 
     /// For each quota of a tree the one of the tree that it lies in.
@@ -255,30 +148,34 @@ impl Quotas {
         looked_ms.is_none_or(|at| self.context.now_ms().saturating_sub(at) >= OLD_MS)
     }
 
-    /// Whether so many more bytes of a file fit, by what is known; they are let in then. `false` where
-    /// somebody must look.
-    pub(crate) fn surely_hold(&self, ino: Ino, bytes: u64) -> bool {
+    /// Lets so many more bytes of a file in where they fit by what is known. `None` where somebody must
+    /// look.
+    pub(crate) fn surely_hold(&self, ino: Ino, bytes: u64) -> Option<Grant> {
         if !self.any() {
-            return true;
+            return Some(Grant::default());
         }
         if self.is_old() {
-            return false;
+            return None;
         }
-        let mut known = self.known.lock();
-        let Some(whose) = known.whose.get(&ino).copied() else { return false };
-        let chain = known.chain(whose);
-        known.take(&chain, QuotaUsed { bytes, files: 0 }).is_ok()
+        let whose = self.known.lock().whose.get(&ino).copied()?;
+        let chain = |known: &Known| known.chain(whose);
+        Grant::take(&self.known, chain, QuotaUsed { bytes, files: 0 }).ok()
     }
 
     /// `Quota` where `offset..offset + len` of a file needs more than is left. What is there already needs
     /// nothing.
-    pub(crate) async fn check_bytes(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<()> {
+    pub(crate) async fn check_bytes(
+        &self,
+        mirror: &Mirror,
+        offset: u64,
+        len: u64,
+    ) -> Result<Grant> {
         if !self.any() {
-            return Ok(());
+            return Ok(Grant::default());
         }
         let bytes = mirror.hole_bytes(offset, offset.saturating_add(len));
         if bytes == 0 {
-            return Ok(());
+            return Ok(Grant::default());
         }
         self.look_if_old_or_late().await;
         let ino = mirror.ino();
@@ -315,7 +212,7 @@ impl Quotas {
 
     /// `Quota` where what counts so has no room for so much more. Nothing, or three read rounds where the
     /// last look is old or a limit is near.
-    pub(crate) async fn check(&self, whose: Whose, more: QuotaUsed) -> Result<()> {
+    pub(crate) async fn check(&self, whose: Whose, more: QuotaUsed) -> Result<Grant> {
         self.check_moved(None, whose, more).await
     }
 
@@ -325,21 +222,21 @@ impl Quotas {
         before: Option<Whose>,
         after: Whose,
         more: QuotaUsed,
-    ) -> Result<()> {
+    ) -> Result<Grant> {
         if !self.any() || before == Some(after) {
-            return Ok(());
+            return Ok(Grant::default());
         }
         self.look_if_old_or_late().await;
-        if self.take(before, after, more).is_ok() {
-            return Ok(());
+        if let Ok(grant) = self.take(before, after, more) {
+            return Ok(grant);
         }
         self.send_off(after).await;
         for _ in 0..LOOKS {
             if !self.look_in_time().await {
                 break;
             }
-            if self.take(before, after, more).is_ok() {
-                return Ok(());
+            if let Ok(grant) = self.take(before, after, more) {
+                return Ok(grant);
             }
             if !self.nodes.any_to_purge() {
                 break;
@@ -350,12 +247,14 @@ impl Quotas {
         taken.map_err(|full| self.refusal(full))
     }
 
-    fn take(&self, before: Option<Whose>, after: Whose, more: QuotaUsed) -> Result<(), QuotaOf> {
-        let mut known = self.known.lock();
-        let had = before.map(|before| known.chain(before)).unwrap_or_default();
-        let mut chain = known.chain(after);
-        chain.retain(|of| !had.contains(of));
-        known.take(&chain, more)
+    fn take(&self, before: Option<Whose>, after: Whose, more: QuotaUsed) -> Result<Grant, QuotaOf> {
+        let chain = |known: &Known| {
+            let had = before.map(|before| known.chain(before)).unwrap_or_default();
+            let mut chain = known.chain(after);
+            chain.retain(|of| !had.contains(of));
+            chain
+        };
+        Grant::take(&self.known, chain, more)
     }
 
     /// Sends the dirty bytes off that count for one of these quotas, or may: of a file that was only overwritten since the

@@ -254,7 +254,7 @@ impl OpenFiles {
     pub(crate) async fn write(&self, file: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
         self.context.check_writable()?;
         file.check_write()?;
-        self.writer.capacity.check(&file.mirror, offset, data.len() as u64).await?;
+        let _grant = self.writer.capacity.check(&file.mirror, offset, data.len() as u64).await?;
         let tenant = file.tenant(self).await;
         self.admission.admit(&tenant, Io::Write, data.len() as u64).await;
         self.writer.write_mirror(&file.mirror, offset, data).await?;
@@ -274,10 +274,11 @@ impl OpenFiles {
         self.context.check_writable()?;
         file.check_write()?;
         let tenant = file.known_tenant();
-        let is_free = self.admission.is_of_now(&tenant)
-            && !self.may_be_held_back(file)
-            && self.writer.capacity.surely_holds(file.ino(), data.len() as u64);
-        if !is_free || !self.writer.try_write_mirror(&file.mirror, offset, data)? {
+        if !self.admission.is_of_now(&tenant) || self.may_be_held_back(file) {
+            return Ok(None);
+        }
+        let grant = self.writer.capacity.surely_holds(file.ino(), data.len() as u64);
+        if grant.is_none() || !self.writer.try_write_mirror(&file.mirror, offset, data)? {
             return Ok(None);
         }
         self.admission.meter(&tenant, Io::Write, data.len() as u64);
@@ -313,7 +314,7 @@ impl OpenFiles {
         if file.mirror.has_unflushed() {
             self.flusher.flush_file(file.ino()).await?;
         }
-        self.writer.capacity.check(&file.mirror, file.mirror.size(), len).await?;
+        let _grant = self.writer.capacity.check(&file.mirror, file.mirror.size(), len).await?;
         let tenant = file.tenant(self).await;
         self.admission.admit(&tenant, Io::Write, len).await;
         let bytes = Bytes::copy_from_slice(data);

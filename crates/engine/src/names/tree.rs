@@ -223,7 +223,7 @@ impl Names {
         self.context.check_writable()?;
         past::check_present(&[ino])?;
         let (mtime, ctime) = (set.mtime, set.ctime);
-        self.check_given(ino, &set).await?;
+        let _given = self.check_given(ino, &set).await?;
         let _changing = self.promises.changing(ino).await;
         // No flush may come between with the times of a write before.
         let node = self.nodes.get(ino);
@@ -247,7 +247,7 @@ impl Names {
         self.context.check_writable()?;
         past::check_name(&self.meta, parent, name)?;
         self.look_into(parent).await?;
-        self.check_more(parent, &new).await?;
+        let _more = self.check_more(parent, &new).await?;
         self.meta.create(parent, name, new).await
     }
 
@@ -306,10 +306,11 @@ impl Names {
         let _changing = self.changing_named(from.0, from.1).await?;
         let _replacing = self.changing_named(to.0, to.1).await?;
         self.flush_before_replacing(from, to, mode).await?;
-        self.check_moved(from, to.0).await?;
-        if mode == RenameMode::Exchange {
-            self.check_moved(to, from.0).await?;
-        }
+        let _moved = self.check_moved(from, to.0).await?;
+        let _back = match mode {
+            RenameMode::Exchange => Some(self.check_moved(to, from.0).await?),
+            _ => None,
+        };
         let renamed = self.meta.rename(from.0, from.1, to.0, to.1, mode).await?;
         if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
             self.admission.directory_moved();
