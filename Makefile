@@ -22,7 +22,7 @@ DIST ?= dist
 # What is handed out runs with this glibc and later ones: RHEL 8, Debian 10, and all that came after.
 GLIBC := 2.28
 
-.PHONY: all build optimised dist run run-cluster check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
+.PHONY: all build optimised dist run run-cluster check test lint unit e2e tested-binary soak bench bench-smoke bench-nfs-guest bench-peers docs install tools test-tools clean
 
 all: build
 
@@ -99,6 +99,12 @@ bench: tools
 
 bench-smoke:
 	$(MAKE) bench BENCH=smoke
+
+# Weir by NFS beside NFS-Ganesha, by the kernel's client, in the emulated machine.
+bench-nfs-guest: test-tools
+	cargo build --profile dist -p weir
+	@scripts/install-tools.sh packages bench
+	WEIR=$(CARGO_TARGET_DIR)/dist/weir perf/nfs-guest.sh
 
 bench-peers:
 	scripts/install-peers.sh

@@ -95,7 +95,7 @@ refused "no URL" "$WEIR" disk list "$BUCKET/vol" -- "file://"
 format_volume
 all_commands
 [ ! -e "$BUCKET/vol/writer.json" ] || fail "the volume is left open"
-same "$(find "${TMPDIR:-/tmp}" /var/tmp -maxdepth 1 -name 'weir-opened-*' 2>/dev/null | wc -l)" 0 "temporary tiers that stay"
+same "$(find "${TMPDIR:-/tmp}" /var/tmp -maxdepth 1 -name 'weir-passing-*' 2>/dev/null | wc -l)" 0 "temporary tiers that stay"
 "$WEIR" fsck --data "$URL" || fail "fsck"
 
 echo "== by a daemon that serves"

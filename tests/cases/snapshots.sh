@@ -134,6 +134,31 @@ umount_volume
 "$WEIR" snapshot create "$URL" thursday >/dev/null || fail "create by URL"
 same "$("$WEIR" snapshot list "$URL" --json | jq -rc '[.[].name] | join(" ")')" "monday thursday" "by URL"
 "$WEIR" snapshot diff "$URL" monday thursday | grep -q '^- /d/e/large$' || fail "diff by URL"
+# Killed, it leaves nothing that anybody has to mount or to give up, and nobody needs its tier.
+passing() { find "$T" -maxdepth 1 -name 'weir-passing-*' | wc -l; }
+for point in begun kept finished; do
+    TMPDIR=$T WEIR_FAILPOINTS="engine::snapshot-$point=1" "$WEIR" snapshot create "$URL" "killed-$point" >/dev/null 2>&1
+    same $? 137 "a command that is killed at $point"
+    same "$(passing)" 1 "temporary tiers of a killed command"
+    rm -r "$T"/weir-passing-*
+    "$WEIR" snapshot create "$URL" after >/dev/null || fail "the next command after a kill at $point"
+    "$WEIR" snapshot delete "$URL" after >/dev/null || fail "delete by URL"
+done
+TMPDIR=$T WEIR_FAILPOINTS="engine::snapshot-begun=1" "$WEIR" snapshot create "$URL" killed-last >/dev/null 2>&1
+rm -r "$T"/weir-passing-*
+mount_volume
+umount_volume
+TMPDIR=$T WEIR_FAILPOINTS=engine::snapshot-kept=stop "$WEIR" snapshot create "$URL" told >/dev/null 2>&1 &
+told=$!
+is_stopped() { grep -q '^State:.T' "/proc/$told/status"; }
+poll 30 is_stopped || fail "it does not come to the fail point"
+kill -TERM $told && kill -CONT $told
+wait $told
+[ $? -lt 128 ] || fail "SIGTERM ends a command at once"
+same "$(passing)" 0 "temporary tiers after SIGTERM"
+for name in $("$WEIR" snapshot list "$URL" --json | jq -r '.[].name | select(test("^(killed|told)"))'); do
+    "$WEIR" snapshot delete "$URL" "$name" >/dev/null || fail "delete $name"
+done
 refused "moving the metadata" "has snapshots" "$WEIR" migrate "$URL" --to postgres://u@127.0.0.1:9/x
 "$WEIR" mount "$URL" "$MNT" --tier "$T/reader" --log-file "$T/reader.log" --read-only || fail "mount"
 check_all monday

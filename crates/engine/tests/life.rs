@@ -4,7 +4,7 @@
 mod common;
 
 use common::{WRITE, World, create, noise, read_all, settings};
-use weir_engine::{Fallocate, OpenFlags, RenameMode, Seek};
+use weir_engine::{Fallocate, OpenFlags, RenameMode, Seek, SnapshotOptions};
 use weir_types::{Bytes, ErrorKind, Ino, Settings};
 
 fn lookup(world: &World, name: &str) -> weir_types::Result<Ino> {
@@ -216,6 +216,29 @@ fn whoever_needs_a_clean_end_takes_nothing_from_a_writer_that_died() {
     let passed = runtime.block_on(weir_engine::Engine::mount(temporary)).expect("a clean end");
     runtime.block_on(passed.shutdown()).expect("ends");
     first.mount().expect("mounts again");
+    assert_eq!(content(&first, "kept"), b"kept");
+    first.unmount().expect("unmounts");
+}
+
+#[test]
+fn who_passes_and_is_killed_leaves_nothing_behind() {
+    let mut first = World::new();
+    first.run(create(&first.engine(), "kept", b"kept"));
+    first.unmount().expect("unmounts");
+    let passing = first.path("tier2");
+    let tier = std::mem::replace(&mut first.options.tier, passing);
+    first.options.only_clean = true;
+    for name in ["one", "two"] {
+        // The second of them finds the first one dead, and its tier, too.
+        first.mount().expect("passes");
+        let options = SnapshotOptions { name: name.to_owned(), flush: true, rule: None };
+        let view = first.run(first.engine().create_snapshot(&options));
+        assert_eq!(view.expect("a snapshot").name, name);
+        first.kill();
+        std::fs::remove_dir_all(&first.options.tier).expect("is cleared away");
+    }
+    (first.options.only_clean, first.options.tier) = (false, tier);
+    first.mount().expect("mounts with the tier that it had");
     assert_eq!(content(&first, "kept"), b"kept");
     let report = first.run(first.engine().status()).expect("status").mount;
     assert!(report.set_aside.is_none(), "{report:?}");

@@ -19,7 +19,7 @@ use crate::data::journal::{Journal, Replay};
 use crate::volume::age::{Aged, aged, rise};
 use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::boxed::{Boxed, boxed};
-use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
+use crate::volume::claim::{Claim, Lease, claim, confirm, unclean, write_lease};
 use crate::volume::format::{make_private, read_format_in, stripe_set};
 use crate::volume::metadata::Metadata;
 use crate::volume::names_log;
@@ -126,8 +126,8 @@ async fn mount_writer(
         last_log: read_log_place(&opened.directory),
         log_directory,
     };
-    if claim.forced {
-        // Before the other one is fenced: it may be alive.
+    if claim.forced || (options.only_clean && claim.from.is_some()) {
+        // Before the other one is fenced: it may be alive, or have left something.
         stand_unseen(&options, &metadata, &claim, &here).await?;
     }
     let mount = this_mount(&options);
@@ -236,7 +236,8 @@ fn this_mount(options: &MountOptions) -> LastMount {
         host: options.host.shown(),
         tier: shown(&options.tier),
         journal: options.journal.as_ref().map(shown),
-        clean: false,
+        // Of what was told by a passing mount nothing is in its tier alone: it tells when it has ended.
+        clean: options.only_clean,
     }
 }
 
@@ -264,6 +265,9 @@ async fn stand(
 ) -> Result<(Standing, Option<LeftBehind>)> {
     let standing = Standing::of(meta.last_writer().await?, claim.from.is_some(), here);
     let standing = if of_before { standing.of_before() } else { standing };
+    if options.only_clean && !standing.clean {
+        return Err(unclean(&options.url, claim.from.as_deref().unwrap_or("somebody")));
+    }
     let left = standing.accept(options, claim.elsewhere, claim.from.as_deref(), here)?;
     Ok((standing, left))
 }

@@ -90,16 +90,10 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
     };
     let holder = &lease.host;
     let name = holder.shown();
-    if options.only_clean {
-        let text = format!(
-            "{} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
-             there; if not, mount or serve the volume with the same --tier as it, which recovers \
-             what was not flushed, and then try again",
-            options.url
-        );
-        return Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse));
-    }
     let forced = !options.host.knows_dead(holder);
+    if options.only_clean && forced {
+        return Err(unclean(&options.url, &name));
+    }
     let elsewhere = !options.host.may_have_booted_since(holder);
     if !forced || options.take_over {
         let elsewhere = forced && elsewhere;
@@ -121,6 +115,16 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
         ),
     };
     Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
+}
+
+/// What whoever goes on from a clean end only is told of a writer that lives, or left something.
+pub(crate) fn unclean(url: &BucketUrl, name: &str) -> FsError {
+    let text = format!(
+        "{url} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
+         there; if not, mount or serve the volume with the same --tier as it, which recovers \
+         what was not flushed, and then try again"
+    );
+    FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse)
 }
 
 /// For who needs a volume that nobody writes and of which nothing is left in a tier: refuses where

@@ -36,7 +36,9 @@ pub struct MountOptions {
     /// What of a last writer that did not end cleanly may be missing.
     pub accept_loss: AcceptLoss,
     /// Go on only if the last writer ended cleanly. What a dead one had not flushed is in its tier,
-    /// and is set aside for good once another tier had the volume.
+    /// and is set aside for good once another tier had the volume. A mount for the moment, which leaves
+    /// nothing in its own: where it is killed, the volume is as if it had ended. Who says that something was
+    /// done says it after [`crate::Engine::shutdown`].
     pub only_clean: bool,
     /// How to run.
     pub settings: Settings,
