@@ -37,7 +37,8 @@ EXPORT {
 }
 CONF
 ganesha.nfsd -f /run/ganesha.conf -L /run/ganesha.log -p /run/ganesha.pid || fail "ganesha.nfsd"
-opts=vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,hard
+# With 4.2 what Ganesha 4.3 answers to this kernel's reads is not what was written; sums are compared below.
+opts=vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,hard
 mount -i -t nfs4 -o "$opts" 127.0.0.1:/ /mnt/weir || fail "mount Weir"
 is_mounted() { mount -i -t nfs4 -o "$opts,port=12049" 127.0.0.1:/g /mnt/ganesha 2>/run/mount.err; }
 poll 60 is_mounted || fail "mount Ganesha: $(cat /run/mount.err; tail -n 20 /run/ganesha.log)"

@@ -242,6 +242,8 @@ fn who_passes_and_is_killed_leaves_nothing_behind() {
     assert_eq!(content(&first, "kept"), b"kept");
     let report = first.run(first.engine().status()).expect("status").mount;
     assert!(report.set_aside.is_none(), "{report:?}");
+    first.unmount().expect("unmounts");
+    first.fsck();
 }
 
 #[test]

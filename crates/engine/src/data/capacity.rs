@@ -81,7 +81,8 @@ impl Capacity {
     }
 
     /// `NoSpace` where `offset..offset + len` of a file needs more than is free, `Quota` where it needs more
-    /// than its quotas have left. What is there already needs nothing. The caller holds the answer until all is written.
+    /// than its quotas have left. What is there already needs nothing. The caller holds the answer until all
+    /// is written.
     pub(crate) async fn check(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<Grant> {
         let grant = self.quotas.check_bytes(mirror, offset, len).await?;
         let Some(limit) = self.limit() else { return Ok(grant) };

@@ -2,9 +2,9 @@
 //! before they are taken.
 //!
 //! The counters of the metadata say what counts, but not what is dirty here, nor what other nodes wrote
-//! since somebody looked. So a look sums both up, and what is let in since, or was on its way, is added to it. Where that
-//! comes near a limit it is looked again; and before anything is refused the dirty bytes are sent off,
-//! so that what is overwritten counts once.
+//! since somebody looked. So a look sums both up, and what is let in since, or was on its way, is added
+//! to it. Where that comes near a limit it is looked again; and before anything is refused the dirty
+//! bytes are sent off, so that what is overwritten counts once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -257,8 +257,8 @@ impl Quotas {
         Grant::take(&self.known, chain, more)
     }
 
-    /// Sends the dirty bytes off that count for one of these quotas, or may: of a file that was only overwritten since the
-    /// last look that is not known.
+    /// Sends the dirty bytes off that count for one of these quotas, or may: of a file that was only
+    /// overwritten since the last look that is not known.
     async fn send_off(&self, whose: Whose) {
         let inos: Vec<Ino> = {
             let known = self.known.lock();
