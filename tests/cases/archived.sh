@@ -65,6 +65,14 @@ same "$(action "$id" '[.state, .refused, .archived.asked[0].class, .archived.ask
 "$WEIR" actions "$MNT" >"$T/out" || fail actions
 said "asked to restore 2 of GLACIER (19.4 MiB), expedited: \$0.02"
 said "2 files to come, 1 to 5 minutes"
+bill() { # LINE JQ: of the lines that begin with it
+    "$WEIR" bill "$MNT" --region us-east-1 --json | jq -cr "[.so_far.lines[] | select(.what | startswith(\"$1\"))] | $2"
+}
+# 20,300,000 bytes at 3 cents a GB, two requests at 10 dollars a thousand, and copies for two of 30.4 days at 2.3 cents.
+same "$(bill "restored from" 'map([.what, .amount_nano_usd])')" '[["restored from GLACIER, expedited",567175]]' "the bill for bytes"
+same "$(bill "asked of" 'map([.what, .quantity, .amount_nano_usd])')" '[["asked of GLACIER, expedited",0.002,20000000]]' "the bill for requests"
+same "$(bill "copies of" 'map([.what, .amount_nano_usd])')" '[["copies of GLACIER",28592]]' "the bill for copies"
+"$WEIR" bill "$MNT" | grep -q "restored from GLACIER, expedited" || fail "the bill for people does not show it"
 
 echo "== others do not wait for it, and it outlives a kill without asking again"
 for n in 1 2 3 4 5 6 7 8 9; do hydrate "$DIR/a" --restore expedited || fail "hydration $n"; done
@@ -93,6 +101,7 @@ hydrate "$DIR/b" --restore bulk || fail "hydrate --restore bulk"
 id=$("$WEIR" actions "$MNT" --json | jq 'map(select(.request.restore.tier == "bulk")) | last | .id')
 poll 20 waits_for "$id" 1 || fail "bulk waits for $(action "$id" .archived)"
 same "$(asked)" "$(printf '1 Bulk 1\n2 Expedited 2')" "what was asked for in the end"
+same "$(bill "asked of" 'map([.what, .amount_nano_usd])')" '[["asked of DEEP_ARCHIVE, bulk",null]]' "what nobody has a price for"
 "$WEIR" cancel "$id" "$MNT" >/dev/null || fail cancel
 same "$(action "$id" .state)" cancelled "its state"
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_types::{NanoUsd, StorageClass};
+use weir_types::{ArchiveClass, NanoUsd, Restore, RestoreTier, StorageClass};
 
 use crate::{ClassItems, Item, Price, Prices};
 
@@ -61,6 +61,8 @@ pub struct Usage {
     pub stored_bytes: u64,
     /// What of it, and of the requests, was in other storage classes than the first.
     pub cold: Vec<ColdUsage>,
+    /// What was restored out of archive classes, and by which of the requests.
+    pub restored: Vec<Restored>,
     /// Requests made.
     pub requests: Requests,
     /// Bytes sent out of the region; 0 for a client inside it.
@@ -86,6 +88,21 @@ pub struct ColdUsage {
     pub read_bytes: u64,
     /// Bytes of objects that left it too early, times the days that were left.
     pub early_byte_days: u64,
+}
+
+/// Objects that were asked to be restored out of a class, all of them as soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// The class that they stay in.
+    pub class: ArchiveClass,
+    /// How soon they come.
+    pub tier: RestoreTier,
+    /// How many, each by a request.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes of their copies times the days for which these are kept beside them.
+    pub copy_byte_days: u64,
 }
 
 /// One line of a bill.
@@ -168,7 +185,8 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
     let Requests { put, get, delete } = usage.requests;
     let of_cold = |of: fn(&ColdUsage) -> u64| usage.cold.iter().map(of).sum::<u64>();
     // These have prices of their own.
-    let put = put.saturating_sub(of_cold(|cold| cold.moved));
+    let restores = usage.restored.iter().map(Restored::own_requests).sum::<u64>();
+    let put = put.saturating_sub(of_cold(|cold| cold.moved) + restores);
     let get = get.saturating_sub(of_cold(|cold| cold.gets));
     let stored_bytes = usage.stored_bytes.saturating_sub(of_cold(|cold| cold.stored_bytes));
     let mut lines = vec![
@@ -183,6 +201,7 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
         ),
     ];
     lines.extend(usage.cold.iter().flat_map(|cold| cold_lines(prices, cold, months, times)));
+    lines.extend(usage.restored.iter().flat_map(|restored| restored.lines(prices, times)));
     if let Some(host) = &usage.host {
         let disk_gb_months = host.disk_bytes as f64 / GB * months;
         lines.push(match host.disk {
@@ -220,6 +239,46 @@ fn cold_lines(prices: Prices<'_>, cold: &ColdUsage, months: f64, times: f64) -> 
     }
     lines.retain(|line| line.quantity > 0.0);
     lines
+}
+
+impl Restored {
+    /// So many objects of a class, restored in one way. What INTELLIGENT_TIERING had put away stays where it is kept,
+    /// and has no copy.
+    pub fn of(class: ArchiveClass, restore: Restore, objects: u64, bytes: u64) -> Self {
+        let days = match class {
+            ArchiveClass::IntelligentTiering => 0,
+            ArchiveClass::Glacier | ArchiveClass::DeepArchive => u64::from(restore.days),
+        };
+        let copy_byte_days = bytes.saturating_mul(days);
+        Self { class, tier: restore.tier, objects, bytes, copy_byte_days }
+    }
+
+    /// The requests that have a price of their own, and are no PUTs on a bill.
+    pub(crate) fn own_requests(&self) -> u64 {
+        Item::of_restore(self.class, self.tier).map_or(0, |_| self.objects)
+    }
+
+    /// The lines of a bill for `times` as much: the requests, what is read from the archive, and the copies, which are
+    /// kept at the price of the first class.
+    pub(crate) fn lines(&self, prices: Prices<'_>, times: f64) -> Vec<Line> {
+        let Self { class, tier, objects, bytes, copy_byte_days } = *self;
+        let gb = |bytes: u64| bytes as f64 / GB * times;
+        let mut lines = Vec::new();
+        if let Some((read, asked)) = Item::of_restore(class, tier) {
+            let thousands = objects as f64 / 1000.0 * times;
+            lines.push(Line::of(
+                prices,
+                &format!("restored from {class}, {tier}"),
+                read,
+                gb(bytes),
+            ));
+            lines.push(Line::of(prices, &format!("asked of {class}, {tier}"), asked, thousands));
+        }
+        let months = gb(copy_byte_days) * 24.0 / MONTH_HOURS;
+        lines.push(Line::of(prices, &format!("copies of {class}"), Item::S3Storage, months));
+        lines.retain(|line| line.quantity > 0.0);
+        lines
+    }
 }
 
 impl Line {

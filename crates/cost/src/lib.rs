@@ -29,8 +29,8 @@ pub use advise::{
     html, table,
 };
 pub use bill::{
-    Amount, Bill, ColdUsage, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month,
-    so_far,
+    Amount, Bill, ColdUsage, DiskKind, Host, Line, Requests, Restored, Usage, month, per_hour,
+    per_month, so_far,
 };
 pub use classes::{MovesPrice, price_moves};
 pub use fleet::{Model, RunTime, predicted};

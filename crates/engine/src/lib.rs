@@ -48,8 +48,8 @@ pub use services::lifecycle::{
     ObjectsPass,
 };
 pub use services::limits::{
-    ColdTotals, LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport,
-    ThroughputView, Totals,
+    ColdTotals, LimitStatus, Period, RestoredTotals, ShareView, TenantView, ThroughputChange,
+    ThroughputReport, ThroughputView, Totals,
 };
 pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,

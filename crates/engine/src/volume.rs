@@ -21,6 +21,7 @@ pub(crate) mod migrate;
 pub(crate) mod names_log;
 pub(crate) mod options;
 pub(crate) mod pulse;
+pub(crate) mod restored;
 pub(crate) mod standby;
 pub(crate) mod together;
 pub(crate) mod turn;

@@ -1,18 +1,13 @@
 //! Objects in archive classes, which must be restored before they can be read.
 
 use object_store::{Attribute, PutOptions, PutPayload};
-use weir_types::{Restore, Result};
+use weir_types::{ArchiveClass, Restore, Result};
 
 use crate::asks::{ArchiveSays, RestoreAsk};
 use crate::bucket::Bucket;
 use crate::caller::Ask;
 use crate::failure::mentions;
 use crate::request::{Component, RequestKind};
-
-/// Classes whose objects are never readable at once.
-const CLASSES: [&str; 2] = ["GLACIER", "DEEP_ARCHIVE"];
-/// The class that puts objects away by itself. What it has put away stays readable once it was restored.
-const TIERING: &str = "INTELLIGENT_TIERING";
 
 /// Whether an object can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +19,7 @@ pub enum Readable {
     /// It must be restored first.
     No {
         /// The class that it is in.
-        class: String,
+        class: ArchiveClass,
         /// Its size in bytes.
         size: u64,
     },
@@ -53,12 +48,12 @@ impl Bucket {
         &self,
         component: Component,
         key: &str,
-        class: &str,
+        class: ArchiveClass,
         restore: Restore,
     ) -> Result<()> {
         let path = self.path(key)?;
         let ask = Ask::new(component, RequestKind::Put);
-        let days = (class != TIERING).then_some(restore.days);
+        let days = (class != ArchiveClass::IntelligentTiering).then_some(restore.days);
         let (caller, mut options) = (self.caller(), PutOptions::default());
         options.extensions.insert(RestoreAsk { tier: restore.tier, days });
         let asked =
@@ -77,16 +72,15 @@ impl Bucket {
 
 /// What the store's words mean.
 fn judge(class: &str, says: &ArchiveSays, size: u64) -> Readable {
-    let is_away = match class {
-        TIERING => says.status.is_some(),
-        _ => CLASSES.contains(&class),
-    };
+    // What it has put away stays readable once it was restored.
+    let is_tiering = |class: &ArchiveClass| *class == ArchiveClass::IntelligentTiering;
+    let is_away = |class: &ArchiveClass| !is_tiering(class) || says.status.is_some();
+    let Some(class) = ArchiveClass::named(class).filter(is_away) else { return Readable::Yes };
     match says.restore.as_deref() {
-        _ if !is_away => Readable::Yes,
         Some(restore) if restore.contains("ongoing-request=\"true\"") => Readable::Soon,
         // A restored copy lies beside what is away; of what was put away by itself it takes the place.
-        Some(_) if class != TIERING => Readable::Yes,
-        _ => Readable::No { class: class.to_owned(), size },
+        Some(_) if !is_tiering(&class) => Readable::Yes,
+        _ => Readable::No { class, size },
     }
 }
 
@@ -100,7 +94,7 @@ mod tests {
             let own = |text: Option<&str>| text.map(str::to_owned);
             judge(class, &ArchiveSays { restore: own(restore), status: own(status) }, 7)
         };
-        let no = |class: &str| Readable::No { class: class.to_owned(), size: 7 };
+        let no = |class| Readable::No { class, size: 7 };
         let (goes_on, done) = (
             "ongoing-request=\"true\"",
             "ongoing-request=\"false\", expiry-date=\"Fri, 21 Dec 2012 00:00:00 GMT\"",
@@ -108,13 +102,14 @@ mod tests {
         for class in ["", "STANDARD", "GLACIER_IR", "STANDARD_IA"] {
             assert_eq!(of(class, None, None), Readable::Yes);
         }
-        for class in CLASSES {
-            assert_eq!(of(class, None, None), no(class));
-            assert_eq!(of(class, Some(goes_on), None), Readable::Soon);
-            assert_eq!(of(class, Some(done), None), Readable::Yes);
+        for class in [ArchiveClass::Glacier, ArchiveClass::DeepArchive] {
+            assert_eq!(of(class.name(), None, None), no(class));
+            assert_eq!(of(class.name(), Some(goes_on), None), Readable::Soon);
+            assert_eq!(of(class.name(), Some(done), None), Readable::Yes);
         }
-        assert_eq!(of(TIERING, None, None), Readable::Yes);
-        assert_eq!(of(TIERING, None, Some("ARCHIVE_ACCESS")), no(TIERING));
-        assert_eq!(of(TIERING, Some(goes_on), Some("ARCHIVE_ACCESS")), Readable::Soon);
+        let tiering = ArchiveClass::IntelligentTiering;
+        assert_eq!(of(tiering.name(), None, None), Readable::Yes);
+        assert_eq!(of(tiering.name(), None, Some("ARCHIVE_ACCESS")), no(tiering));
+        assert_eq!(of(tiering.name(), Some(goes_on), Some("ARCHIVE_ACCESS")), Readable::Soon);
     }
 }

@@ -25,7 +25,7 @@ pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range}
 pub use ids::{Ino, LinkId, SegmentId, TreeId, VolumeId};
 pub use inode::{Account, DataChange, FileKind, Inode, Native, UnixTime};
 pub use range::ByteRange;
-pub use restore::{Restore, RestoreTier};
+pub use restore::{ArchiveClass, Restore, RestoreTier};
 pub use settings::Settings;
 pub use storage_class::{ClassMove, StorageClass};
 pub use units::{Bytes, NanoUsd};

@@ -21,6 +21,42 @@ pub enum RestoreTier {
     Bulk,
 }
 
+/// A storage class out of which objects are restored before they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArchiveClass {
+    /// S3 Glacier Flexible Retrieval.
+    Glacier,
+    /// S3 Glacier Deep Archive.
+    DeepArchive,
+    /// What S3 Intelligent-Tiering has put away by itself.
+    IntelligentTiering,
+}
+
+impl ArchiveClass {
+    /// All of them, in their order.
+    pub const ALL: [Self; 3] = [Self::Glacier, Self::DeepArchive, Self::IntelligentTiering];
+
+    /// Its name in requests to S3.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Glacier => "GLACIER",
+            Self::DeepArchive => "DEEP_ARCHIVE",
+            Self::IntelligentTiering => "INTELLIGENT_TIERING",
+        }
+    }
+
+    /// The one of this name; `None` for a class whose objects are readable at once, or that nobody knows.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+}
+
+impl fmt::Display for ArchiveClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// How objects in an archive class are to be restored, if files are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

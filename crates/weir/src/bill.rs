@@ -7,12 +7,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, ColdUsage, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage,
-    machine, machines, month, per_hour, per_month, predicted, shadow, so_far,
+    Activity, Bill, ColdUsage, Host, Item, Machine, Prices, Requests, Restored, Shadow, Storage,
+    Usage, machine, machines, month, per_hour, per_month, predicted, shadow, so_far,
 };
 use weir_door_nfs::UseView;
-use weir_engine::{Period, SnapshotTotals};
-use weir_types::{ErrorKind, FsError, Result, StorageClass};
+use weir_engine::{Period, RestoredTotals, SnapshotTotals};
+use weir_types::{ArchiveClass, ErrorKind, FsError, RestoreTier, Result, StorageClass};
 
 use crate::render::seconds;
 
@@ -127,6 +127,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
             delete: used.delete_requests,
         },
         cold: cold(&period),
+        restored: restored(&period),
         out_bytes: if outside { used.received_bytes } else { 0 },
         observed,
         host,
@@ -175,6 +176,17 @@ fn cold(period: &Period) -> Vec<ColdUsage> {
         early_byte_days: used.early_byte_days,
     });
     usage.collect()
+}
+
+/// What was restored out of archive classes, each class in each way.
+fn restored(period: &Period) -> Vec<Restored> {
+    let of_class = |(class, used): (ArchiveClass, [RestoredTotals; RestoreTier::ALL.len()])| {
+        RestoreTier::ALL.into_iter().zip(used).map(move |(tier, used)| {
+            let RestoredTotals { objects, bytes, copy_byte_days } = used;
+            Restored { class, tier, objects, bytes, copy_byte_days }
+        })
+    };
+    ArchiveClass::ALL.into_iter().zip(period.used.restored).flat_map(of_class).collect()
 }
 
 /// What files take that are in classes for what nobody reads for a month, and for three: if they are compressed as the

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::{RestoreTier, StorageClass};
+use weir_types::{ArchiveClass, RestoreTier, StorageClass};
 
 /// One thing that has a price. A GB is 2^30 bytes here, as AWS bills it, and an MB/s of throughput
 /// is 2^20 bytes a second.
@@ -265,14 +265,14 @@ impl Item {
     }
 
     /// What restoring an object out of an archive class costs: its bytes, and the request. None where that is free.
-    pub(crate) fn of_restore(class: &str, tier: RestoreTier) -> Option<(Item, Item)> {
+    pub(crate) fn of_restore(class: ArchiveClass, tier: RestoreTier) -> Option<(Item, Item)> {
         match (class, tier) {
             // Source: Amazon S3 User Guide, "Archive retrieval options".
-            ("INTELLIGENT_TIERING", RestoreTier::Standard | RestoreTier::Bulk) => None,
-            ("DEEP_ARCHIVE", RestoreTier::Bulk) => {
+            (ArchiveClass::IntelligentTiering, RestoreTier::Standard | RestoreTier::Bulk) => None,
+            (ArchiveClass::DeepArchive, RestoreTier::Bulk) => {
                 Some((Item::S3RestoreDeepBulk, Item::S3RestoreDeepBulkRequests))
             }
-            ("DEEP_ARCHIVE", _) => {
+            (ArchiveClass::DeepArchive, _) => {
                 Some((Item::S3RestoreDeepStandard, Item::S3RestoreDeepStandardRequests))
             }
             (_, RestoreTier::Expedited) => {

@@ -36,7 +36,7 @@ use crate::names::past::check_present;
 use crate::volume::context::Context;
 use crate::volume::together::Together;
 
-pub use history::{ColdTotals, Period, Totals};
+pub use history::{ColdTotals, Period, RestoredTotals, Totals};
 pub use views::{
     LimitStatus, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
 };
@@ -375,6 +375,7 @@ impl Limits {
             read_bytes: get(&counts.cold[at].read_bytes),
             early_byte_days: get(&counts.cold[at].early_byte_days),
         });
+        let restored = counts.restored.used().map(|class| class.map(RestoredTotals::from));
         Totals {
             unix_ms: self.context.unix_ms(),
             stored_bytes,
@@ -392,6 +393,7 @@ impl Limits {
             written_bytes: get(&counts.bytes_written),
             unmetered_opens: sum(|used| &used.opens_unmetered),
             cold,
+            restored,
         }
     }
 }

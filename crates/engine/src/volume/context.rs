@@ -9,6 +9,7 @@ use weir_object::Meter;
 use weir_types::{ErrorKind, FsError, Result, Settings, StorageClass, UnixTime, VolumeFormat};
 
 use super::fence::Fence;
+use super::restored::RestoredCounts;
 use super::together::Together;
 
 /// Where the engine takes time and chance from, so that tests can hold both still.
@@ -54,6 +55,7 @@ pub(crate) struct Counts {
     pub(crate) fsyncs: AtomicU64,
     /// By storage class, from the second one on.
     pub(crate) cold: [ColdCounts; StorageClass::COLD.len()],
+    pub(crate) restored: RestoredCounts,
 }
 
 /// What objects in a storage class cost beside being kept.

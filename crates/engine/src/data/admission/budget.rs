@@ -8,12 +8,13 @@ use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
-use weir_cost::{ColdUsage, PriceBook, Prices, Requests, Usage, so_far};
+use weir_cost::{ColdUsage, PriceBook, Prices, Requests, Restored, Usage, so_far};
 use weir_object::{MeterSnapshot, RequestKind};
 use weir_throughput::budget::{self, Stage};
 use weir_types::{NanoUsd, StorageClass};
 
 use crate::volume::context::Context;
+use crate::volume::restored::ByRestore;
 
 /// What must wait at a stage of the budget, and at all that follow it.
 #[derive(
@@ -68,13 +69,15 @@ struct Kept {
 pub(crate) struct Asked {
     requests: MeterSnapshot,
     cold: [ColdUsage; StorageClass::COLD.len()],
+    restored: ByRestore<Restored>,
 }
 
 impl Asked {
     /// As it is counted now.
     pub(crate) fn of(context: &Context) -> Self {
         let cold = std::array::from_fn(|at| context.counts.cold[at].used(StorageClass::COLD[at]));
-        Self { requests: context.meter.snapshot(), cold }
+        let restored = context.counts.restored.used();
+        Self { requests: context.meter.snapshot(), cold, restored }
     }
 
     fn since(&self, seen: &Asked) -> Usage {
@@ -88,7 +91,14 @@ impl Asked {
             early_byte_days: now.early_byte_days.saturating_sub(seen.early_byte_days),
         });
         let requests = requests_of(&(&self.requests - &seen.requests));
-        Usage { requests, cold: cold.collect(), ..Usage::default() }
+        let seen = seen.restored.as_flattened();
+        let restored = self.restored.as_flattened().iter().zip(seen).map(|(now, seen)| Restored {
+            objects: now.objects.saturating_sub(seen.objects),
+            bytes: now.bytes.saturating_sub(seen.bytes),
+            copy_byte_days: now.copy_byte_days.saturating_sub(seen.copy_byte_days),
+            ..*now
+        });
+        Usage { requests, cold: cold.collect(), restored: restored.collect(), ..Usage::default() }
     }
 }
 
@@ -212,8 +222,10 @@ pub(crate) fn requests_of(asked: &MeterSnapshot) -> Requests {
 #[cfg(test)]
 mod tests {
     use weir_object::Meter;
+    use weir_types::{ArchiveClass, Restore, RestoreTier};
 
     use super::*;
+    use crate::volume::restored::RestoredCounts;
 
     fn asked(gets: u64, read_bytes: u64) -> Asked {
         let of = |class| ColdUsage { class, gets, read_bytes, ..ColdUsage::default() };
@@ -221,7 +233,20 @@ mod tests {
             StorageClass::GlacierIr => of(class),
             class => ColdUsage { class, ..ColdUsage::default() },
         });
-        Asked { requests: Meter::new().snapshot(), cold }
+        let restored = RestoredCounts::default().used();
+        Asked { requests: Meter::new().snapshot(), cold, restored }
+    }
+
+    #[test]
+    fn what_is_restored_from_an_archive_is_spent() {
+        let budget = Budget::default();
+        budget.set(Some((NanoUsd(9_000_000_000), "us-east-1")), asked(0, 0), 0);
+        let counts = RestoredCounts::default();
+        let restore = Restore { tier: RestoreTier::Standard, days: 1 };
+        counts.add(ArchiveClass::Glacier, restore, 73 << 30);
+        budget.settle(Asked { restored: counts.used(), ..asked(0, 0) }, 1);
+        // 73 GB at a cent, a request at 5 cents a thousand, and the copy, at 2.3 cents a month of 30.4 days.
+        assert_eq!(budget.spent(), 730_000_000 + 50_000 + 55_200_000);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use weir_meta::{ActionEnd, ActionPortion, ActionRow, ActionRowKind};
-use weir_types::{Ino, Restore};
+use weir_types::{ArchiveClass, Ino, Restore};
 
 use super::found::Found;
 use super::views::{
@@ -161,12 +161,14 @@ impl Action {
     }
 
     /// An object of this class is to be restored.
-    pub(super) fn restores(&self, class: String, bytes: u64) {
+    pub(super) fn restores(&self, class: ArchiveClass, bytes: u64) {
         let mut progress = self.progress();
         let asked = &mut progress.archived.asked;
-        match asked.iter_mut().find(|of| of.class == class) {
+        match asked.iter_mut().find(|of| of.class == class.name()) {
             Some(of) => (of.objects, of.bytes) = (of.objects + 1, of.bytes + bytes),
-            None => asked.push(ArchivedObjects { class, objects: 1, bytes }),
+            None => {
+                asked.push(ArchivedObjects { class: class.name().to_owned(), objects: 1, bytes })
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future;
 use futures::stream::{self, StreamExt};
 use weir_object::{Component, Readable};
-use weir_types::{ErrorKind, FsError, Ino, Native, Restore, RestoreTier, Result};
+use weir_types::{ArchiveClass, ErrorKind, FsError, Ino, Native, Restore, RestoreTier, Result};
 
 use super::found::Found;
 use super::hydrate::{Hydrating, Mover};
@@ -40,7 +40,7 @@ fn look_every(tier: RestoreTier) -> Duration {
 const TIMES_MAX: u32 = 3;
 
 /// The class and the bytes of an object that was asked for now.
-type Asked = Option<(String, u64)>;
+type Asked = Option<(ArchiveClass, u64)>;
 
 impl Mover {
     /// Has the files restored whose objects are archived, and brings them as they come.
@@ -154,7 +154,8 @@ impl Actions {
         match bucket.readable(Component::Link, &native.key).await? {
             Readable::Yes | Readable::Soon => Ok(None),
             Readable::No { class, size } => {
-                bucket.restore(Component::Link, &native.key, &class, restore).await?;
+                bucket.restore(Component::Link, &native.key, class, restore).await?;
+                self.context.counts.restored.add(class, restore, size);
                 Ok(Some((class, size)))
             }
         }

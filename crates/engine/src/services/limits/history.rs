@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_cost::Restored;
 use weir_types::StorageClass;
+
+use crate::volume::restored::ByRestore;
 
 /// How often a sample is taken, in milliseconds.
 pub(crate) const SAMPLE_MS: u64 = 60_000;
@@ -50,6 +53,10 @@ pub struct Totals {
     /// What of it was in other storage classes than the first, by class.
     #[serde(default)]
     pub cold: [ColdTotals; StorageClass::COLD.len()],
+    /// What was restored out of archive classes: of `GLACIER`, `DEEP_ARCHIVE` and `INTELLIGENT_TIERING`, and of each
+    /// expedited, standard and in bulk.
+    #[serde(default)]
+    pub restored: ByRestore<RestoredTotals>,
 }
 
 /// The same of one storage class.
@@ -65,6 +72,32 @@ pub struct ColdTotals {
     pub read_bytes: u64,
     /// Bytes of objects that left it too early, times the days that were left.
     pub early_byte_days: u64,
+}
+
+/// Objects that were asked to be restored in one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredTotals {
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes of their copies times the days for which these are kept.
+    pub copy_byte_days: u64,
+}
+
+impl From<Restored> for RestoredTotals {
+    fn from(restored: Restored) -> Self {
+        let Restored { objects, bytes, copy_byte_days, .. } = restored;
+        Self { objects, bytes, copy_byte_days }
+    }
+}
+
+impl RestoredTotals {
+    fn add(&mut self, other: &Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.copy_byte_days += other.copy_byte_days;
+    }
 }
 
 impl ColdTotals {
@@ -92,6 +125,8 @@ impl Totals {
         self.written_bytes += other.written_bytes;
         self.unmetered_opens += other.unmetered_opens;
         self.cold.iter_mut().zip(&other.cold).for_each(|(sum, other)| sum.add(other));
+        let restored = self.restored.as_flattened_mut().iter_mut();
+        restored.zip(other.restored.as_flattened()).for_each(|(sum, other)| sum.add(other));
     }
 }
 
@@ -200,6 +235,18 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
         written_bytes: minus(|t| t.written_bytes),
         unmetered_opens: minus(|t| t.unmetered_opens),
         cold: std::array::from_fn(|at| cold_between(&begin.cold[at], &end.cold[at])),
+        restored: std::array::from_fn(|class| {
+            let (begin, end) = (&begin.restored[class], &end.restored[class]);
+            std::array::from_fn(|tier| restored_between(&begin[tier], &end[tier]))
+        }),
+    }
+}
+
+fn restored_between(begin: &RestoredTotals, end: &RestoredTotals) -> RestoredTotals {
+    RestoredTotals {
+        objects: end.objects.saturating_sub(begin.objects),
+        bytes: end.bytes.saturating_sub(begin.bytes),
+        copy_byte_days: end.copy_byte_days.saturating_sub(begin.copy_byte_days),
     }
 }
 

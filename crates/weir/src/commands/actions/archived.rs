@@ -1,8 +1,8 @@
 //! What a hydration has restored out of archive classes, and what that costs.
 
-use weir_cost::{PriceBook, price_restores};
+use weir_cost::{PriceBook, Restored, price_restores};
 use weir_engine::ActionView;
-use weir_types::Bytes;
+use weir_types::{ArchiveClass, Bytes};
 
 use crate::render::files;
 
@@ -24,9 +24,11 @@ pub(super) fn told(action: &ActionView) -> Option<String> {
         [] => "nothing new was asked to be restored".to_owned(),
         classes => format!("asked to restore {}", classes.join(", ")),
     };
-    let objects = asked.iter().map(|of| (of.class.as_str(), of.objects, of.bytes));
+    let restored = asked.iter().filter_map(|of| {
+        Some(Restored::of(ArchiveClass::named(&of.class)?, restore, of.objects, of.bytes))
+    });
     let book = PriceBook::built_in();
-    let bill = price_restores(book.at(REGION), restore, objects);
+    let bill = price_restores(book.at(REGION), restored);
     if !classes.is_empty() {
         told.push_str(&format!(
             ", {}: {bill} with the copies of {} day{} (list prices of {REGION})",
