@@ -8,6 +8,8 @@ mod actions;
 mod appends;
 #[path = "belongs.rs"]
 mod belongs;
+#[path = "nodes/counts.rs"]
+mod counts;
 #[path = "nodes/disks.rs"]
 mod disks;
 #[path = "life.rs"]

@@ -81,10 +81,10 @@ impl Meta {
         (0..of.len()).map(used).collect()
     }
 
-    /// A number for the quota of the tree below `root`, with its row, of which nothing counts yet. From
-    /// then on no build opens the volume that knows no quotas. One read round and one commit.
-    /// `NotDirectory` for what is none.
-    pub async fn new_tree_quota(&self, root: Ino, row: &QuotaRow) -> Result<TreeId> {
+    /// A number for the quota of the tree below `root`, with its row, of which nothing counts yet; `None` where somebody
+    /// else has set one there meanwhile. From then on no build opens the volume that knows no quotas. Two read rounds and
+    /// one commit. `NotDirectory` for what is none.
+    pub async fn new_tree_quota(&self, root: Ino, row: &QuotaRow) -> Result<Option<TreeId>> {
         let mut tries = Tries::new("set a quota");
         loop {
             tries.next().await?;
@@ -92,6 +92,10 @@ impl Meta {
             let found = self.get(&[keys::inode(root), last_key.clone()]).await?;
             let dir = live_dir(root, found[0].as_ref())?;
             let last = decode_seen::<u32>(&last_key, found[1].as_ref())?;
+            // Whoever sets one from here on changes the last number, which is checked.
+            if self.quotas().await?.iter().any(|(_, row)| row.root == Some(root)) {
+                return Ok(None);
+            }
             let tree = TreeId(last.as_ref().map_or(0, |seen| seen.value) + 1);
             let mut tx = Tx::default();
             tx.check_inode(&dir);
@@ -102,24 +106,37 @@ impl Meta {
             tx.put(keys::FORMAT.to_vec(), encode(&crate::volume::LAYOUT_WITH_QUOTAS)?);
             if self.apply(tx).await? {
                 self.has_quotas.store(true, Ordering::Relaxed);
-                return Ok(tree);
+                return Ok(Some(tree));
             }
         }
     }
 
-    /// Sets the row of a quota, or removes it with its counters. One commit.
-    pub async fn set_quota(&self, of: QuotaOf, row: Option<&QuotaRow>) -> Result<()> {
+    /// Sets the row of a quota, or removes it, where it is still as it `was`; `false` where it is not. One read and one
+    /// commit.
+    pub async fn set_quota(
+        &self,
+        of: QuotaOf,
+        was: Option<&QuotaRow>,
+        row: Option<&QuotaRow>,
+    ) -> Result<bool> {
+        let key = keys::quota(of);
+        let found = self.get(std::slice::from_ref(&key)).await?;
+        let seen = decode_seen::<QuotaRow>(&key, found[0].as_ref())?;
+        if seen.as_ref().map(|seen| &seen.value) != was {
+            return Ok(false);
+        }
         let mut tx = Tx::default();
+        tx.check(key.clone(), seen.map(|seen| seen.version));
         match row {
             Some(row) => {
-                tx.put(keys::quota(of), encode(row)?);
+                tx.put(key, encode(row)?);
                 tx.put(keys::FORMAT.to_vec(), encode(&crate::volume::LAYOUT_WITH_QUOTAS)?);
             }
-            None => tx.delete(keys::quota(of)),
+            None => tx.delete(key),
         }
-        self.apply(tx).await?;
+        let is_set = self.apply(tx).await?;
         self.has_quotas.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(is_set)
     }
 
     /// Has inodes count as `change` says, if they are there. One read round and one commit.

@@ -198,6 +198,11 @@ impl Quotas {
         }
     }
 
+    /// Whether all that is to count does, or the last look found it so.
+    pub(crate) fn are_counted(&self) -> bool {
+        self.known.lock().quotas.values().all(|quota| !quota.row.counting)
+    }
+
     /// `false` where the metadata does not answer in time.
     async fn look_in_time(&self) -> bool {
         match tokio::time::timeout(PATIENCE, self.look()).await {

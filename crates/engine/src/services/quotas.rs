@@ -28,6 +28,10 @@ const REST: Duration = Duration::from_secs(1);
 /// How often a node that shares the volume looks whether others set quotas.
 const OTHERS: Duration = Duration::from_secs(5);
 
+/// Looks in a row at which something is still to be counted before the node on duty counts it, too: whoever began may be
+/// gone. Where it is not, both walk, and one commits nothing.
+const LOOKS_UNTIL_LEFT: u32 = 3;
+
 /// Whose quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -154,6 +158,21 @@ impl QuotaKeeper {
     ) -> Result<QuotaView> {
         self.context.check_writable()?;
         let _setting = self.setting.lock().await;
+        let of = loop {
+            if let Some(of) = self.try_to_set(subject, change).await? {
+                break of;
+            }
+        };
+        self.changed().await?;
+        self.view_of(of).await
+    }
+
+    /// `None` where another node has set or removed it meanwhile.
+    async fn try_to_set(
+        &self,
+        subject: QuotaSubject,
+        change: QuotaChange,
+    ) -> Result<Option<QuotaOf>> {
         let rows = self.meta.quotas().await?;
         let found = rows.iter().find(|(of, row)| is_of(subject, *of, row));
         let max = |new: Option<u64>, old: Option<u64>| match new {
@@ -161,57 +180,52 @@ impl QuotaKeeper {
             Some(0) => None,
             Some(max) => Some(max),
         };
-        let old = found.map(|(_, row)| row.clone());
+        let old = found.map(|(_, row)| row);
         // Where owners count for one quota already they do for each.
         let is_owner = |of: &QuotaOf| !matches!(of, QuotaOf::Tree(_));
         let all_count = !matches!(subject, QuotaSubject::Directory(_))
             && rows.iter().any(|(of, row)| is_owner(of) && !row.counting);
         let row = QuotaRow {
-            root: None,
-            bytes_max: max(change.bytes_max, old.as_ref().and_then(|old| old.bytes_max)),
-            files_max: max(change.files_max, old.as_ref().and_then(|old| old.files_max)),
-            counting: old.as_ref().map_or(!all_count, |old| old.counting || old.removed),
+            root: old.and_then(|old| old.root),
+            bytes_max: max(change.bytes_max, old.and_then(|old| old.bytes_max)),
+            files_max: max(change.files_max, old.and_then(|old| old.files_max)),
+            counting: old.map_or(!all_count, |old| old.counting || old.removed),
             removed: false,
         };
         let of = match (found, subject) {
-            (Some((of, old)), _) => {
-                self.meta.set_quota(*of, Some(&QuotaRow { root: old.root, ..row })).await?;
-                *of
-            }
+            (Some((of, _)), _) => *of,
             (None, QuotaSubject::Directory(root)) => {
-                QuotaOf::Tree(self.meta.new_tree_quota(Ino(root), &row).await?)
+                let tree = self.meta.new_tree_quota(Ino(root), &row).await?;
+                return Ok(tree.map(QuotaOf::Tree));
             }
-            (None, QuotaSubject::User(uid)) => {
-                self.meta.set_quota(QuotaOf::User(uid), Some(&row)).await?;
-                QuotaOf::User(uid)
-            }
-            (None, QuotaSubject::Group(gid)) => {
-                self.meta.set_quota(QuotaOf::Group(gid), Some(&row)).await?;
-                QuotaOf::Group(gid)
-            }
+            (None, QuotaSubject::User(uid)) => QuotaOf::User(uid),
+            (None, QuotaSubject::Group(gid)) => QuotaOf::Group(gid),
         };
-        self.changed().await?;
-        self.view_of(of).await
+        Ok(self.meta.set_quota(of, old, Some(&row)).await?.then_some(of))
     }
 
     /// Removes a quota: from now on nothing is refused for it. `NotFound` if there is none.
     pub(crate) async fn remove(&self, subject: QuotaSubject) -> Result<QuotaView> {
         self.context.check_writable()?;
         let _setting = self.setting.lock().await;
-        let rows = self.meta.quotas().await?;
-        let found = rows.into_iter().find(|(of, row)| is_of(subject, *of, row) && !row.removed);
-        let Some((of, row)) = found else {
-            let text = "there is no such quota: `weir quota list` shows those that there are";
-            return Err(FsError::new(ErrorKind::NotFound, text));
+        let of = loop {
+            let rows = self.meta.quotas().await?;
+            let found = rows.into_iter().find(|(of, row)| is_of(subject, *of, row) && !row.removed);
+            let Some((of, row)) = found else {
+                let text = "there is no such quota: `weir quota list` shows those that there are";
+                return Err(FsError::new(ErrorKind::NotFound, text));
+            };
+            let removed = QuotaRow {
+                bytes_max: None,
+                files_max: None,
+                counting: true,
+                removed: true,
+                root: row.root,
+            };
+            if self.meta.set_quota(of, Some(&row), Some(&removed)).await? {
+                break of;
+            }
         };
-        let removed = QuotaRow {
-            bytes_max: None,
-            files_max: None,
-            counting: true,
-            removed: true,
-            root: row.root,
-        };
-        self.meta.set_quota(of, Some(&removed)).await?;
         self.changed().await?;
         self.view_of(of).await
     }
@@ -231,14 +245,18 @@ impl QuotaKeeper {
         }
     }
 
+    fn is_on_duty(&self) -> bool {
+        self.context.together.as_ref().is_some_and(|together| together.is_on_duty())
+    }
+
     /// Quotas of directories that are no more go.
     async fn forget_removed(&self) -> Result<()> {
         let rows = self.meta.quotas().await?;
-        let tops: Vec<_> = rows.iter().filter_map(|(of, row)| Some((*of, row.root?))).collect();
-        let inos: Vec<Ino> = tops.iter().map(|(_, root)| *root).collect();
-        for ((of, _), top) in tops.iter().zip(self.meta.inodes(&inos).await?) {
+        let trees: Vec<_> = rows.iter().filter(|(_, row)| row.root.is_some()).collect();
+        let inos: Vec<Ino> = trees.iter().filter_map(|(_, row)| row.root).collect();
+        for ((of, row), top) in trees.into_iter().zip(self.meta.inodes(&inos).await?) {
             if top.is_none() {
-                self.meta.set_quota(*of, None).await?;
+                self.meta.set_quota(*of, Some(row), None).await?;
             }
         }
         Ok(())
@@ -296,15 +314,19 @@ impl QuotaKeeper {
     /// meanwhile, or removed, another walk is due.
     async fn counted(&self, of: QuotaOf, removed: bool) -> Result<()> {
         let _setting = self.setting.lock().await;
-        let rows = self.meta.quotas().await?;
-        let Some((_, row)) = rows.into_iter().find(|(other, _)| *other == of) else {
-            return Ok(());
-        };
-        if row.removed != removed {
-            return Ok(());
+        loop {
+            let rows = self.meta.quotas().await?;
+            let Some((_, row)) = rows.into_iter().find(|(other, _)| *other == of) else {
+                return Ok(());
+            };
+            if row.removed != removed {
+                return Ok(());
+            }
+            let now = (!row.removed).then(|| QuotaRow { counting: false, ..row.clone() });
+            if self.meta.set_quota(of, Some(&row), now.as_ref()).await? {
+                break;
+            }
         }
-        let now = (!row.removed).then_some(QuotaRow { counting: false, ..row });
-        self.meta.set_quota(of, now.as_ref()).await?;
         self.walked.lock().remove(&of);
         self.quotas.changed();
         Ok(())
@@ -355,6 +377,7 @@ fn is_of(subject: QuotaSubject, of: QuotaOf, row: &QuotaRow) -> bool {
 pub(crate) async fn quotas_loop(keeper: Arc<QuotaKeeper>) {
     let writable = !keeper.context.read_only;
     keeper.wanted.notify_one();
+    let mut looks = 0;
     loop {
         let shared = keeper.context.is_shared();
         let woken = match shared {
@@ -365,8 +388,11 @@ pub(crate) async fn quotas_loop(keeper: Arc<QuotaKeeper>) {
             }
         };
         let mut done = keeper.quotas.look().await;
-        if woken && writable && done.is_ok() {
+        looks = if keeper.quotas.are_counted() { 0 } else { looks + 1 };
+        let is_left = looks >= LOOKS_UNTIL_LEFT && keeper.is_on_duty();
+        if (woken || is_left) && writable && done.is_ok() {
             done = keeper.count_all().await;
+            looks = 0;
         }
         if let Err(error) = done {
             tracing::warn!(%error, "quotas could not be counted: tried again");

@@ -1,51 +1,16 @@
 //! Files that one node removes while another one has them open.
 #![allow(clippy::disallowed_methods, reason = "nodes beat by the real clock here")]
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Runtime;
 use weir_engine::testing::{WRITE, World, create, new_file, noise, read_all, settings};
 use weir_engine::{Engine, OpenFlags, RenameMode};
 use weir_types::{Bytes, ErrorKind, Ino, Settings};
 
+use crate::whole::Node;
+
 /// Longer than it takes to purge what nobody holds, and than a dead node is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-/// One more node of a volume.
-struct Node {
-    runtime: Runtime,
-    engine: Arc<Engine>,
-}
-
-impl Node {
-    fn of(world: &World, name: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let mut options = world.options.clone();
-        options.tier = world.path(name);
-        let engine = Arc::new(runtime.block_on(Engine::mount(options)).expect("joins"));
-        Self { runtime, engine }
-    }
-
-    fn run<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
-    }
-
-    fn unmount(self) {
-        self.run(self.engine.shutdown()).expect("unmounts");
-        drop(self.engine);
-        self.runtime.shutdown_timeout(Duration::from_secs(10));
-    }
-
-    fn kill(self) {
-        drop(self.engine);
-        self.runtime.shutdown_timeout(Duration::from_secs(10));
-    }
-}
 
 /// A node that collects at once, and reads nothing ahead.
 fn first_node() -> World {

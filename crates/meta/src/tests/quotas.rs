@@ -7,7 +7,7 @@ use crate::{Meta, QuotaOf, QuotaRow, QuotaUsed, RenameMode, SetAttr};
 
 /// A quota of the tree below `top`, which alone counts for it yet; all of it counts for its owners.
 pub(super) async fn count_from(meta: &Meta, top: Ino) -> TreeId {
-    let tree = meta.new_tree_quota(top, &QuotaRow::default()).await.unwrap();
+    let tree = meta.new_tree_quota(top, &QuotaRow::default()).await.unwrap().unwrap();
     let account = Account { tree: Some(tree), owners: true };
     meta.set_accounts(&[top], |_| account).await.unwrap();
     tree
@@ -111,7 +111,31 @@ async fn a_volume_with_quotas_says_that_older_builds_must_not_have_it() {
         found[0].as_ref().unwrap().value.to_vec()
     };
     assert_eq!(layout().await, [1, 1]);
-    meta.set_quota(QuotaOf::User(7), Some(&QuotaRow::default())).await.unwrap();
+    assert!(meta.set_quota(QuotaOf::User(7), None, Some(&QuotaRow::default())).await.unwrap());
     assert_eq!(layout().await, [1, 3]);
     Meta::open(meta.kv().clone(), super::clock()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_set_meanwhile_is_not_undone() {
+    let one = meta().await;
+    let dir = dir(&one, Ino::ROOT, "d").await;
+    let other = Meta::open(one.kv().clone(), super::clock()).await.unwrap();
+    let limited = |bytes_max| QuotaRow { bytes_max: Some(bytes_max), ..QuotaRow::default() };
+    // A directory has one quota, whoever comes first.
+    let tree = one.new_tree_quota(dir, &limited(1)).await.unwrap().map(QuotaOf::Tree).unwrap();
+    one.set_quota(QuotaOf::User(7), None, Some(&limited(1))).await.unwrap();
+    let opened = Meta::open(other.kv().clone(), super::clock()).await.unwrap();
+    assert_eq!(opened.new_tree_quota(dir, &limited(2)).await.unwrap(), None);
+    let rows = opened.quotas().await.unwrap();
+    assert_eq!(rows.len(), 2);
+    // Both have seen the same row, and one of them is late.
+    let (_, was) = rows.iter().find(|(of, _)| *of == tree).unwrap();
+    assert!(one.set_quota(tree, Some(was), Some(&limited(3))).await.unwrap());
+    assert!(!opened.set_quota(tree, Some(was), Some(&limited(4))).await.unwrap());
+    assert!(!opened.set_quota(tree, Some(was), None).await.unwrap());
+    assert!(!opened.set_quota(QuotaOf::User(7), None, Some(&limited(4))).await.unwrap());
+    let rows = opened.quotas().await.unwrap();
+    assert_eq!(rows.iter().map(|(_, row)| row.bytes_max).max(), Some(Some(3)), "{rows:?}");
+    assert!(opened.set_quota(tree, Some(&limited(3)), None).await.unwrap());
 }
