@@ -21,7 +21,7 @@ const ALL: Range = (0, u64::MAX);
 const PATIENCE: Duration = Duration::from_secs(6);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Between two numbers: a client as fast as it can be keeps the machine from all else, and shows nothing more.
-const EACH: Duration = Duration::from_millis(10);
+const EACH: Duration = Duration::from_millis(40);
 /// A name is made after so many numbers.
 const NAME_EVERY: u64 = 10;
 

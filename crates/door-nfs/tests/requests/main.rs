@@ -5,6 +5,7 @@
 mod common;
 
 mod access;
+mod alike;
 mod attributes;
 mod away;
 mod bad_input;
