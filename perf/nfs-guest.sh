@@ -25,7 +25,8 @@ guest "ROUNDS=${BENCH_REPEATS:-3}" <<'GUEST'
 mount_local
 cp "$SHARE/many.tar" "$SHARE/sums" "$LOCAL"
 "$WEIR" format "$URL" >/dev/null || fail "format"
-"$WEIR" serve "$URL" --tier "$LOCAL/tier" --log-file "$LOG" --nfs 127.0.0.1:2049 --nfs-lease 10s || fail "weir serve"
+"$WEIR" serve "$URL" --tier "$LOCAL/tier" --log-file "$LOG" --nfs 127.0.0.1:2049 --nfs-lease 10s --journal "$LOCAL/journal" ||
+    fail "weir serve"
 "$WEIR" export add "$URL" / --name '' --squash none --async >/dev/null || fail "weir export add"
 mkdir -p /mnt/weir /mnt/ganesha "$LOCAL/ganesha" /var/lib/nfs/ganesha
 cat >/run/ganesha.conf <<CONF
