@@ -37,21 +37,22 @@ mkdir "$A/secretdir" "$A/many"
 seq -f 'a secret sentence, number %.0f' 200000 >"$A/secretdir/secretfile"
 ln -s secrettarget "$A/secretdir/secretlink" && ln "$A/secretdir/secretfile" "$A/secrethard"
 python3 -c 'import os, sys; os.setxattr(sys.argv[1], "user.secretattr", b"secretvalue")' "$A/secretdir/secretfile" || fail "setxattr"
-python3 - "$A/many" <<'PY'
+MANY=$(amount 1000 3000)
+python3 - "$A/many" "$MANY" <<'PY'
 import os, sys
-for n in range(3000):
+for n in range(int(sys.argv[2])):
     with open(os.path.join(sys.argv[1], f"secretname{n}"), "w") as f:
         f.write(f"secretbytes {n}\n")
 PY
 cmp "$A/secretdir/secretfile" "$B/secretdir/secretfile" || fail "what B reads"
 attr=$(python3 -c 'import os, sys; print([(name, os.getxattr(sys.argv[1], name)) for name in os.listxattr(sys.argv[1])])' "$B/secretdir/secretfile")
 same "$(readlink "$B/secretdir/secretlink") $attr" "secrettarget [('user.secretattr', b'secretvalue')]" "what B sees"
-same "$(ls "$B/many" | wc -l) $(ls -f "$A/many" | sort -u | wc -l)" "3000 3002" "names"
-for n in $(seq 0 20 2980); do mv "$B/many/secretname$n" "$B/secretdir/moved$n"; done
-same "$(ls "$A/many" | wc -l) $(cat "$A/secretdir/moved2000")" "2850 secretbytes 2000" "after renames"
+same "$(ls "$B/many" | wc -l) $(ls -f "$A/many" | sort -u | wc -l)" "$MANY $((MANY + 2))" "names"
+for n in $(seq 0 20 $((MANY - 20))); do mv "$B/many/secretname$n" "$B/secretdir/moved$n"; done
+same "$(ls "$A/many" | wc -l) $(cat "$A/secretdir/moved900")" "$((MANY - MANY / 20)) secretbytes 900" "after renames"
 for node in "$A" "$B"; do run flush "$node"; done
 same "$(of "$A" .encrypted)" true "what status says"
-hidden secretdir secretname secretfile secretlink secrettarget secretattr secretvalue secretbytes 'a secret sentence' moved2000 "$(cut -c12-40 "$KEY")"
+hidden secretdir secretname secretfile secretlink secrettarget secretattr secretvalue secretbytes 'a secret sentence' moved900 "$(cut -c12-40 "$KEY")"
 sums "$A" >"$T/all"
 sums "$B" | diff - "$T/all" || fail "A and B have others"
 

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 need tar python3 jq
-files=$(amount 20000 100000)
+files=$(amount 10000 100000)
 
 python3 - "$T/tree" "$files" <<'PY'
 import os, random, sys

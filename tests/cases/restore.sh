@@ -111,9 +111,9 @@ umount "$MNT/mounted"
 
 echo "== broken off"
 mkdir "$MNT/many"
-python3 - "$MNT/many" <<'PY'
+python3 - "$MNT/many" "$(amount 1000 3000)" <<'PY'
 import os, sys
-for n in range(3000):
+for n in range(int(sys.argv[2])):
     with open(f"{sys.argv[1]}/{n}", "wb") as file:
         file.write(os.urandom(5_000))
 PY

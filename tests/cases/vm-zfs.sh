@@ -52,7 +52,7 @@ for dev in "${DEVICES[@]}"; do
 done
 zpool create -o ashift=12 -O recordsize=1M -O special_small_blocks=128K -O mountpoint=$MNT \
     tank "${DEVICES[0]}p1" "${DEVICES[1]}p1" special "${DEVICES[2]}1" || fail "zpool create"
-fill $MNT/a 24
+fill $MNT/a 16
 zpool sync tank
 check_files $MNT/a
 "$WEIR" detach data0 2>/dev/null && fail "a device of a pool was detached"
@@ -64,10 +64,10 @@ for name in data0 data1; do detach $name; done
 attach_all
 import
 check_files $MNT/a
-[ "$(stored data0)" -gt $((8 << 20)) ] || fail "data0 has $(stored data0) bytes only"
+[ "$(stored data0)" -gt $((5 << 20)) ] || fail "data0 has $(stored data0) bytes only"
 
 echo "== the power is cut"
-fill $MNT/b 12
+fill $MNT/b 6
 zpool sync tank
 keep_writing $MNT/busy &
 sleep 3

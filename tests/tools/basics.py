@@ -103,7 +103,7 @@ def links():
 
 def many_names():
     os.mkdir("many")
-    names = {f"file.{n:03}" for n in range(200)}
+    names = {f"file.{n:03}" for n in range(80)}
     for name in names:
         written(f"many/{name}", b"")
     expect(set(os.listdir("many")), names, "names of a directory")
@@ -113,7 +113,7 @@ def many_names():
             seen.append(entry.name)
             if len(seen) % 2:
                 os.unlink(f"many/{entry.name}")
-    expect((set(seen), len(seen)), (names, 200), "names that are removed while they are listed")
+    expect((set(seen), len(seen)), (names, 80), "names that are removed while they are listed")
     expect(set(os.listdir("many")), set(seen[1::2]), "names that are left")
 
 
@@ -121,7 +121,7 @@ def only_once():
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     written("once", b"", flags)
     refused(errno.EEXIST, "a file that is made twice", os.open, "once", flags)
-    for _ in range(50):
+    for _ in range(15):
         os.mkdir("again")
         os.rename("again", "other")
         os.rmdir("other")
