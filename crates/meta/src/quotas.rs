@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
 
 use crate::codec::{counter, decode, decode_seen, encode, last_key};
-use crate::kv::Key;
+use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, live_dir, seen_inode};
 use crate::quota_of::QuotaOf;
 use crate::{Meta, keys};
@@ -34,6 +34,18 @@ pub struct QuotaRow {
     pub removed: bool,
 }
 
+/// A quota as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenQuota {
+    /// Whose it is.
+    pub of: QuotaOf,
+    /// What its row said.
+    pub row: QuotaRow,
+    version: Version,
+    /// Of the last number of a tree: all trees of then were read with it.
+    last_tree: Option<Version>,
+}
+
 /// What counts for a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUsed {
@@ -44,12 +56,14 @@ pub struct QuotaUsed {
 }
 
 impl Meta {
-    /// All quotas. One read for each 1,000; none where nobody else could have set the first one.
-    pub async fn quotas(&self) -> Result<Vec<(QuotaOf, QuotaRow)>> {
+    /// All quotas. One read, and one for each 1,000; none where nobody else could have set the first one.
+    pub async fn quotas(&self) -> Result<Vec<SeenQuota>> {
         let mut all = Vec::new();
         if !self.kv.is_far() && !self.has_quotas.load(Ordering::Relaxed) {
             return Ok(all);
         }
+        let last_tree =
+            self.get(&[keys::LAST_TREE.to_vec()]).await?.remove(0).map(|last| last.version);
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::QUOTA], after.as_deref(), PAGE).await?;
@@ -58,7 +72,8 @@ impl Meta {
                     let context = "the key of a quota is no such key; run a check";
                     FsError::new(ErrorKind::Corrupt, context)
                 })?;
-                all.push((of, decode(key, &found.value)?));
+                let (row, version) = (decode(key, &found.value)?, found.version);
+                all.push(SeenQuota { of, row, version, last_tree });
             }
             if page.len() < PAGE {
                 return Ok(all);
@@ -93,7 +108,7 @@ impl Meta {
             let dir = live_dir(root, found[0].as_ref())?;
             let last = decode_seen::<u32>(&last_key, found[1].as_ref())?;
             // Whoever sets one from here on changes the last number, which is checked.
-            if self.quotas().await?.iter().any(|(_, row)| row.root == Some(root)) {
+            if self.quotas().await?.iter().any(|quota| quota.row.root == Some(root)) {
                 return Ok(None);
             }
             let tree = TreeId(last.as_ref().map_or(0, |seen| seen.value) + 1);
@@ -111,22 +126,17 @@ impl Meta {
         }
     }
 
-    /// Sets the row of a quota, or removes it, where it is still as it `was`; `false` where it is not. One read and one
-    /// commit.
+    /// Sets the row of a quota, or removes it, where nobody has set it since it `was` read, or found absent; `false` where
+    /// somebody has. One commit.
     pub async fn set_quota(
         &self,
         of: QuotaOf,
-        was: Option<&QuotaRow>,
+        was: Option<&SeenQuota>,
         row: Option<&QuotaRow>,
     ) -> Result<bool> {
         let key = keys::quota(of);
-        let found = self.get(std::slice::from_ref(&key)).await?;
-        let seen = decode_seen::<QuotaRow>(&key, found[0].as_ref())?;
-        if seen.as_ref().map(|seen| &seen.value) != was {
-            return Ok(false);
-        }
         let mut tx = Tx::default();
-        tx.check(key.clone(), seen.map(|seen| seen.version));
+        tx.check(key.clone(), was.map(|was| was.version));
         match row {
             Some(row) => {
                 tx.put(key, encode(row)?);
@@ -139,18 +149,30 @@ impl Meta {
         Ok(is_set)
     }
 
-    /// Has inodes count as `change` says, if they are there. One read round and one commit.
+    /// Has inodes count as `change` says, if they are there, as long as nobody has set the quota for which they are to,
+    /// or the first one of a directory, since it was read; `false` where somebody has. One read round and one commit.
     pub async fn set_accounts(
         &self,
+        quota: &SeenQuota,
         inos: &[Ino],
         change: impl Fn(&Inode) -> Account + Send + Sync,
-    ) -> Result<()> {
-        let wanted: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
+    ) -> Result<bool> {
+        let seen = [
+            (keys::quota(quota.of), Some(quota.version)),
+            (keys::LAST_TREE.to_vec(), quota.last_tree),
+        ];
+        let mut wanted: Vec<_> = seen.iter().map(|(key, _)| key.clone()).collect();
+        wanted.extend(inos.iter().map(|ino| keys::inode(*ino)));
         let mut tries = Tries::new("count for a quota");
         loop {
             tries.next().await?;
-            let found = self.get(&wanted).await?;
+            let mut found = self.get(&wanted).await?;
+            let now = found.drain(..seen.len()).map(|now| now.map(|now| now.version));
+            if !now.eq(seen.iter().map(|(_, version)| *version)) {
+                return Ok(false);
+            }
             let mut tx = Tx::default();
+            seen.iter().for_each(|(key, version)| tx.check(key.clone(), *version));
             let mut any = false;
             for (ino, row) in inos.iter().zip(&found) {
                 let Some(seen) = seen_inode(*ino, row.as_ref())? else { continue };
@@ -162,7 +184,7 @@ impl Meta {
                 }
             }
             if !any || self.apply(tx).await? {
-                return Ok(());
+                return Ok(true);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use weir_meta::{Meta, QuotaOf, QuotaRow, QuotaUsed};
+use weir_meta::{Meta, QuotaOf, QuotaUsed, SeenQuota};
 use weir_tier::{Mirror, Tier};
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Inode, Result};
 
@@ -75,12 +75,13 @@ impl Quotas {
         let inos: Vec<Ino> = unflushed.iter().map(|mirror| mirror.ino()).collect();
         let looked_ms = self.context.now_ms();
         let rows = self.meta.quotas().await?;
-        let all: Vec<QuotaOf> = rows.iter().map(|(of, _)| *of).collect();
+        let all: Vec<QuotaOf> = rows.iter().map(|quota| quota.of).collect();
         let outer = self.outer(&rows).await?;
         let counted = self.meta.quotas_used(&all).await?;
         let inodes = self.meta.inodes(&inos).await?;
         let mut known = Known { looked_ms: Some(looked_ms), ..Known::default() };
-        for (((of, row), used), outer) in rows.into_iter().zip(&counted).zip(outer) {
+        for ((SeenQuota { of, row, .. }, used), outer) in rows.into_iter().zip(&counted).zip(outer)
+        {
             let found = found.get(&of).copied().unwrap_or_default();
             known.quotas.insert(of, Quota { row, outer, used: *used, found });
         }
@@ -114,17 +115,17 @@ impl Quotas {
     }
 
     /// For each quota of a tree the one of the tree that it lies in.
-    async fn outer(&self, rows: &[(QuotaOf, QuotaRow)]) -> Result<Vec<Option<QuotaOf>>> {
-        let roots: Vec<Ino> = rows.iter().filter_map(|(_, row)| row.root).collect();
+    async fn outer(&self, rows: &[SeenQuota]) -> Result<Vec<Option<QuotaOf>>> {
+        let roots: Vec<Ino> = rows.iter().filter_map(|quota| quota.row.root).collect();
         let tops = self.meta.inodes(&roots).await?;
         let parent = |top: &Option<Inode>| top.as_ref().map_or(Ino::ROOT, |top| top.parent);
         let parents = self.meta.inodes(&tops.iter().map(parent).collect::<Vec<_>>()).await?;
         let mut above = parents.into_iter();
         Ok(rows
             .iter()
-            .map(|(of, row)| {
-                let tree = row.root.and_then(|_| above.next().flatten()?.account.tree);
-                tree.map(QuotaOf::Tree).filter(|outer| outer != of)
+            .map(|quota| {
+                let tree = quota.row.root.and_then(|_| above.next().flatten()?.account.tree);
+                tree.map(QuotaOf::Tree).filter(|outer| *outer != quota.of)
             })
             .collect())
     }

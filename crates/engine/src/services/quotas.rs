@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use weir_meta::{Meta, QuotaOf, QuotaRow, path_of};
+use weir_meta::{Meta, QuotaOf, QuotaRow, SeenQuota, path_of};
 use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
 
 use crate::data::quotas::{Quota, Quotas, Whose};
@@ -174,17 +174,17 @@ impl QuotaKeeper {
         change: QuotaChange,
     ) -> Result<Option<QuotaOf>> {
         let rows = self.meta.quotas().await?;
-        let found = rows.iter().find(|(of, row)| is_of(subject, *of, row));
+        let found = rows.iter().find(|quota| is_of(subject, quota));
         let max = |new: Option<u64>, old: Option<u64>| match new {
             None => old,
             Some(0) => None,
             Some(max) => Some(max),
         };
-        let old = found.map(|(_, row)| row);
+        let old = found.map(|quota| &quota.row);
         // Where owners count for one quota already they do for each.
         let is_owner = |of: &QuotaOf| !matches!(of, QuotaOf::Tree(_));
         let all_count = !matches!(subject, QuotaSubject::Directory(_))
-            && rows.iter().any(|(of, row)| is_owner(of) && !row.counting);
+            && rows.iter().any(|quota| is_owner(&quota.of) && !quota.row.counting);
         let row = QuotaRow {
             root: old.and_then(|old| old.root),
             bytes_max: max(change.bytes_max, old.and_then(|old| old.bytes_max)),
@@ -193,7 +193,7 @@ impl QuotaKeeper {
             removed: false,
         };
         let of = match (found, subject) {
-            (Some((of, _)), _) => *of,
+            (Some(found), _) => found.of,
             (None, QuotaSubject::Directory(root)) => {
                 let tree = self.meta.new_tree_quota(Ino(root), &row).await?;
                 return Ok(tree.map(QuotaOf::Tree));
@@ -201,7 +201,7 @@ impl QuotaKeeper {
             (None, QuotaSubject::User(uid)) => QuotaOf::User(uid),
             (None, QuotaSubject::Group(gid)) => QuotaOf::Group(gid),
         };
-        Ok(self.meta.set_quota(of, old, Some(&row)).await?.then_some(of))
+        Ok(self.meta.set_quota(of, found, Some(&row)).await?.then_some(of))
     }
 
     /// Removes a quota: from now on nothing is refused for it. `NotFound` if there is none.
@@ -210,8 +210,8 @@ impl QuotaKeeper {
         let _setting = self.setting.lock().await;
         let of = loop {
             let rows = self.meta.quotas().await?;
-            let found = rows.into_iter().find(|(of, row)| is_of(subject, *of, row) && !row.removed);
-            let Some((of, row)) = found else {
+            let found = rows.iter().find(|quota| is_of(subject, quota) && !quota.row.removed);
+            let Some(quota) = found else {
                 let text = "there is no such quota: `weir quota list` shows those that there are";
                 return Err(FsError::new(ErrorKind::NotFound, text));
             };
@@ -220,10 +220,10 @@ impl QuotaKeeper {
                 files_max: None,
                 counting: true,
                 removed: true,
-                root: row.root,
+                root: quota.row.root,
             };
-            if self.meta.set_quota(of, Some(&row), Some(&removed)).await? {
-                break of;
+            if self.meta.set_quota(quota.of, Some(quota), Some(&removed)).await? {
+                break quota.of;
             }
         };
         self.changed().await?;
@@ -252,11 +252,11 @@ impl QuotaKeeper {
     /// Quotas of directories that are no more go.
     async fn forget_removed(&self) -> Result<()> {
         let rows = self.meta.quotas().await?;
-        let trees: Vec<_> = rows.iter().filter(|(_, row)| row.root.is_some()).collect();
-        let inos: Vec<Ino> = trees.iter().filter_map(|(_, row)| row.root).collect();
-        for ((of, row), top) in trees.into_iter().zip(self.meta.inodes(&inos).await?) {
+        let trees: Vec<_> = rows.iter().filter(|quota| quota.row.root.is_some()).collect();
+        let inos: Vec<Ino> = trees.iter().filter_map(|quota| quota.row.root).collect();
+        for (quota, top) in trees.into_iter().zip(self.meta.inodes(&inos).await?) {
             if top.is_none() {
-                self.meta.set_quota(*of, Some(row), None).await?;
+                self.meta.set_quota(quota.of, Some(quota), None).await?;
             }
         }
         Ok(())
@@ -267,81 +267,76 @@ impl QuotaKeeper {
         self.forget_removed().await?;
         loop {
             let rows = self.meta.quotas().await?;
-            let Some((of, row)) = rows.iter().find(|(_, row)| row.counting) else { return Ok(()) };
-            let tops: BTreeSet<Ino> = rows.iter().filter_map(|(_, row)| row.root).collect();
-            self.walked.lock().insert(*of, 0);
-            match (of, row.root) {
+            let Some(quota) = rows.iter().find(|quota| quota.row.counting) else { return Ok(()) };
+            let tops: BTreeSet<Ino> = rows.iter().filter_map(|quota| quota.row.root).collect();
+            self.walked.lock().insert(quota.of, 0);
+            let is_done = match (quota.of, quota.row.root) {
                 (QuotaOf::Tree(tree), Some(root)) => {
-                    self.count_tree(*tree, root, row, tops).await?
+                    self.count_tree(quota, tree, root, tops).await?
                 }
-                _ if row.removed => {}
+                _ if quota.row.removed => true,
                 _ => {
                     let owners = |inode: &Inode| Account { owners: true, ..inode.account };
-                    self.walk(*of, Ino::ROOT, owners, &BTreeSet::new()).await?;
+                    self.walk(quota, Ino::ROOT, owners, &BTreeSet::new()).await?
                 }
+            };
+            if is_done {
+                self.counted(quota).await?;
             }
-            self.counted(*of, row.removed).await?;
         }
     }
 
+    /// As [`Self::walk`].
     async fn count_tree(
         &self,
+        quota: &SeenQuota,
         tree: TreeId,
         root: Ino,
-        row: &QuotaRow,
         mut tops: BTreeSet<Ino>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         tops.remove(&root);
-        let of = QuotaOf::Tree(tree);
-        if !row.removed {
+        if !quota.row.removed {
             let count = |inode: &Inode| match tops.contains(&inode.ino) {
                 true => inode.account,
                 false => Account { tree: Some(tree), ..inode.account },
             };
-            return self.walk(of, root, count, &tops).await;
+            return self.walk(quota, root, count, &tops).await;
         }
-        let Some(top) = self.meta.inodes(&[root]).await?.pop().flatten() else { return Ok(()) };
+        let Some(top) = self.meta.inodes(&[root]).await?.pop().flatten() else { return Ok(true) };
         let above = self.meta.inodes(&[top.parent]).await?.pop().flatten();
         let outer = above.and_then(|above| above.account.tree).filter(|outer| *outer != tree);
         let count = |inode: &Inode| match inode.account.tree == Some(tree) {
             true => Account { tree: outer, ..inode.account },
             false => inode.account,
         };
-        self.walk(of, root, count, &tops).await
+        self.walk(quota, root, count, &tops).await
     }
 
-    /// All that the walk was for counts, or no longer does if the quota was `removed` then. Where it was set again
-    /// meanwhile, or removed, another walk is due.
-    async fn counted(&self, of: QuotaOf, removed: bool) -> Result<()> {
-        let _setting = self.setting.lock().await;
-        loop {
-            let rows = self.meta.quotas().await?;
-            let Some((_, row)) = rows.into_iter().find(|(other, _)| *other == of) else {
-                return Ok(());
-            };
-            if row.removed != removed {
-                return Ok(());
-            }
-            let now = (!row.removed).then(|| QuotaRow { counting: false, ..row.clone() });
-            if self.meta.set_quota(of, Some(&row), now.as_ref()).await? {
-                break;
-            }
+    /// All that the walk was for counts, or no longer does if the quota was removed. Where somebody has set it
+    /// meanwhile, another walk is due.
+    async fn counted(&self, quota: &SeenQuota) -> Result<()> {
+        let row = &quota.row;
+        let now = (!row.removed).then(|| QuotaRow { counting: false, ..row.clone() });
+        if self.meta.set_quota(quota.of, Some(quota), now.as_ref()).await? {
+            self.walked.lock().remove(&quota.of);
+            self.quotas.changed();
         }
-        self.walked.lock().remove(&of);
-        self.quotas.changed();
         Ok(())
     }
 
-    /// Has `change` done to all below `top`, and it first, but not below what is in `without`. A commit
-    /// and two or three read rounds for each 250 names.
+    /// Has `change` done to all below `top`, and it first, but not below what is in `without`. `false` where another node
+    /// has set the quota, or the first one of a directory, since these were read: it begins anew then. A commit and two or
+    /// three read rounds for each 250 names.
     async fn walk(
         &self,
-        of: QuotaOf,
+        quota: &SeenQuota,
         top: Ino,
         change: impl Fn(&Inode) -> Account + Send + Sync,
         without: &BTreeSet<Ino>,
-    ) -> Result<()> {
-        self.meta.set_accounts(&[top], &change).await?;
+    ) -> Result<bool> {
+        if !self.meta.set_accounts(quota, &[top], &change).await? {
+            return Ok(false);
+        }
         let mut left = vec![(top, 0)];
         while let Some((dir, cookie)) = left.pop() {
             let page = match self.meta.readdir(dir, cookie, PAGE).await {
@@ -352,20 +347,22 @@ impl QuotaKeeper {
             left.push((dir, last.cookie));
             for names in page.chunks(BATCH) {
                 let inos: Vec<Ino> = names.iter().map(|name| name.ino).collect();
-                self.meta.set_accounts(&inos, &change).await?;
+                if !self.meta.set_accounts(quota, &inos, &change).await? {
+                    return Ok(false);
+                }
                 let mut walked = self.walked.lock();
-                *walked.entry(of).or_default() += names.len() as u64;
+                *walked.entry(quota.of).or_default() += names.len() as u64;
             }
             let dirs = page.iter().filter(|name| name.kind == FileKind::Directory);
             left.extend(dirs.filter(|dir| !without.contains(&dir.ino)).map(|dir| (dir.ino, 0)));
         }
-        Ok(())
+        Ok(true)
     }
 }
 
-fn is_of(subject: QuotaSubject, of: QuotaOf, row: &QuotaRow) -> bool {
-    match (subject, of) {
-        (QuotaSubject::Directory(ino), QuotaOf::Tree(_)) => row.root == Some(Ino(ino)),
+fn is_of(subject: QuotaSubject, quota: &SeenQuota) -> bool {
+    match (subject, quota.of) {
+        (QuotaSubject::Directory(ino), QuotaOf::Tree(_)) => quota.row.root == Some(Ino(ino)),
         (QuotaSubject::User(one), QuotaOf::User(other)) => one == other,
         (QuotaSubject::Group(one), QuotaOf::Group(other)) => one == other,
         _ => false,

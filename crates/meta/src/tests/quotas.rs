@@ -9,7 +9,9 @@ use crate::{Meta, QuotaOf, QuotaRow, QuotaUsed, RenameMode, SetAttr};
 pub(super) async fn count_from(meta: &Meta, top: Ino) -> TreeId {
     let tree = meta.new_tree_quota(top, &QuotaRow::default()).await.unwrap().unwrap();
     let account = Account { tree: Some(tree), owners: true };
-    meta.set_accounts(&[top], |_| account).await.unwrap();
+    let quotas = meta.quotas().await.unwrap();
+    let quota = quotas.iter().find(|quota| quota.of == QuotaOf::Tree(tree)).unwrap();
+    assert!(meta.set_accounts(quota, &[top], |_| account).await.unwrap());
     tree
 }
 
@@ -78,7 +80,10 @@ async fn a_file_takes_along_what_it_counts_and_a_directory_stays_in_its_tree() {
     assert_eq!(meta.parent(inner).await.unwrap(), other);
     // The one at the top is the tree, wherever it is.
     let shelf = dir(&meta, Ino::ROOT, "shelf").await;
-    meta.set_accounts(&[shelf], |_| Account { tree: None, owners: true }).await.unwrap();
+    let account = Account { tree: None, owners: true };
+    assert!(
+        meta.set_accounts(&meta.quotas().await.unwrap()[0], &[shelf], |_| account).await.unwrap()
+    );
     meta.rename(Ino::ROOT, b"a", shelf, b"a", mode).await.unwrap();
     assert_eq!(used(&meta, of_a).await, (4, 100));
     let exchange = RenameMode::Exchange;
@@ -130,12 +135,24 @@ async fn what_somebody_else_has_set_meanwhile_is_not_undone() {
     let rows = opened.quotas().await.unwrap();
     assert_eq!(rows.len(), 2);
     // Both have seen the same row, and one of them is late.
-    let (_, was) = rows.iter().find(|(of, _)| *of == tree).unwrap();
+    let was = rows.iter().find(|quota| quota.of == tree).unwrap();
     assert!(one.set_quota(tree, Some(was), Some(&limited(3))).await.unwrap());
     assert!(!opened.set_quota(tree, Some(was), Some(&limited(4))).await.unwrap());
     assert!(!opened.set_quota(tree, Some(was), None).await.unwrap());
     assert!(!opened.set_quota(QuotaOf::User(7), None, Some(&limited(4))).await.unwrap());
+    let account = Account { tree: Some(TreeId(1)), owners: false };
+    assert!(
+        !opened.set_accounts(was, &[dir], |_| account).await.unwrap(),
+        "it is another one by now"
+    );
+    assert_eq!(opened.inode(dir).await.unwrap().account, Account::default());
     let rows = opened.quotas().await.unwrap();
-    assert_eq!(rows.iter().map(|(_, row)| row.bytes_max).max(), Some(Some(3)), "{rows:?}");
-    assert!(opened.set_quota(tree, Some(&limited(3)), None).await.unwrap());
+    assert_eq!(rows.iter().map(|quota| quota.row.bytes_max).max(), Some(Some(3)), "{rows:?}");
+    let now = rows.iter().find(|quota| quota.of == tree).unwrap();
+    assert!(opened.set_accounts(now, &[dir], |_| account).await.unwrap());
+    // Nor is it where a tree was made meanwhile, which may lie in this one.
+    let inner = super::dir(&one, dir, "inner").await;
+    one.new_tree_quota(inner, &limited(5)).await.unwrap();
+    assert!(!opened.set_accounts(now, &[dir], |_| account).await.unwrap());
+    assert!(opened.set_quota(tree, Some(now), None).await.unwrap());
 }
