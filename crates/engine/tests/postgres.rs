@@ -16,6 +16,8 @@ mod disks;
 mod life;
 #[path = "nodes/locks.rs"]
 mod locks;
+#[path = "nodes/names.rs"]
+mod names;
 #[path = "nodes/removed.rs"]
 mod removed;
 #[path = "nodes/shut_out.rs"]

@@ -19,8 +19,8 @@ const IO: u64 = 64 << 10;
 
 /// One more node of a volume.
 pub(crate) struct Node {
-    runtime: Runtime,
     pub(crate) engine: Arc<Engine>,
+    runtime: Option<Runtime>,
 }
 
 impl Node {
@@ -39,22 +39,26 @@ impl Node {
         options.tier = world.path(name);
         change(&mut options);
         let engine = Arc::new(runtime.block_on(Engine::mount(options)).expect("joins"));
-        Self { runtime, engine }
+        Self { engine, runtime: Some(runtime) }
     }
 
     pub(crate) fn run<F: Future>(&self, future: F) -> F::Output {
-        self.runtime.block_on(future)
+        self.runtime.as_ref().expect("it runs").block_on(future)
     }
 
     pub(crate) fn unmount(self) {
         self.run(self.engine.shutdown()).expect("unmounts");
-        drop(self.engine);
-        self.runtime.shutdown_timeout(Duration::from_secs(10));
     }
 
-    pub(crate) fn kill(self) {
-        drop(self.engine);
-        self.runtime.shutdown_timeout(Duration::from_secs(10));
+    pub(crate) fn kill(self) {}
+}
+
+/// Also where a test fails: its reason is to be seen, and nothing waited for.
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(10));
+        }
     }
 }
 
@@ -130,8 +134,8 @@ fn a_limit_holds_for_all_nodes_and_is_of_those_who_need_it() {
     let (stop, moved) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let began = Instant::now();
     let ours = spawn(&world, write_on(engine.clone(), one, stop.clone(), moved.clone()));
-    let theirs =
-        other.runtime.spawn(write_on(other.engine.clone(), two, stop.clone(), moved.clone()));
+    let writing = write_on(other.engine.clone(), two, stop.clone(), moved.clone());
+    let theirs = other.runtime.as_ref().expect("it runs").spawn(writing);
     world.run(wait_until("both have about a half", async || {
         let (a, b) = (share(&engine).await.share, share(&other.engine).await.share);
         a > 0.4 && b > 0.4

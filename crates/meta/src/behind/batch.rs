@@ -109,6 +109,11 @@ impl Batch {
         self.puts.contains_key(key)
     }
 
+    /// Whether it rests on this key, and on nothing that it puts there itself.
+    pub(super) fn checks(&self, key: &Key) -> bool {
+        self.checks.contains_key(key)
+    }
+
     /// Whether it changes this key.
     pub(super) fn changes(&self, key: &Key) -> bool {
         self.puts(key) || self.adds.contains_key(key) || self.raises.contains_key(key)

@@ -91,14 +91,17 @@ impl Queue {
         self.last_that(|batch| batch.changes_below(prefix))
     }
 
-    /// The last that a commit may not come before.
+    /// The last that a commit may not come before: it rests on what that changes, or changes what that rests on.
     pub(super) fn meets(&self, commit: &Commit) -> Option<u64> {
         self.last_that(|batch| {
             let puts = commit.puts.iter().map(|(key, _)| key);
-            let mut firm = commit.checks.iter().map(key_of).chain(puts).chain(&commit.deletes);
+            let mut set = puts.chain(&commit.deletes);
+            let mut checks = commit.checks.iter().map(key_of);
             let adds = commit.adds.iter().map(|(key, _)| key);
             let mut loose = commit.raises.iter().map(|(key, _)| key).chain(adds);
-            firm.any(|key| batch.changes(key)) || loose.any(|key| batch.puts(key))
+            checks.any(|key| batch.changes(key))
+                || set.any(|key| batch.changes(key) || batch.checks(key))
+                || loose.any(|key| batch.puts(key) || batch.checks(key))
         })
     }
 

@@ -86,8 +86,14 @@ fn what_is_sent_takes_no_more_and_others_wait_for_what_they_meet_only() {
     let add = |key: &str| Commit { adds: vec![(key.into(), 1)], ..Commit::default() };
     assert_eq!((queue.meets(&add("n")), queue.meets(&add("Da1"))), (None, Some(1)));
     assert_eq!(queue.meets(&put("x", "1", Check::Absent(b"n".into()))), Some(1));
+    // Whoever changes what one rests on comes behind it, too; who rests on the same does not.
+    queue.push(&put("Da3", "1", Check::Version(b"Ia".into(), 5)));
+    assert_eq!(queue.meets(&put("Ia", "2", Check::Version(b"Ia".into(), 5))), Some(3));
+    let gone = Commit { deletes: vec![b"Ia".to_vec()], ..Commit::default() };
+    assert_eq!((queue.meets(&gone), queue.meets(&add("Ia"))), (Some(3), Some(3)));
+    assert_eq!(queue.meets(&put("x", "1", Check::Version(b"Ia".into(), 5))), None);
     queue.settle(1);
-    assert_eq!((queue.waiting(), queue.is_settled(1), queue.is_settled(2)), (1, true, false));
+    assert_eq!((queue.waiting(), queue.is_settled(1), queue.is_settled(2)), (2, true, false));
     assert!(queue.take(1).is_none() && queue.take(2).is_some());
 }
 
@@ -185,4 +191,27 @@ async fn what_comes_to_the_database_behind_a_read_is_not_missed() {
     late.may_answer.notify_one();
     let found = read.await.unwrap().unwrap();
     assert_eq!(found.to[0].as_ref().unwrap().value, "new");
+}
+
+#[tokio::test]
+async fn what_changes_something_that_others_rest_on_waits_for_them() {
+    let behind = BehindKv::new(Arc::new(MemoryKv::new()));
+    behind.begin(SessionId(1), Arc::new(NoLog), Box::new(|_, _| {})).await.unwrap();
+    let dir = keys::inode(Ino(2));
+    let puts = vec![(dir.clone(), "dir".into())];
+    let Outcome::Applied(version) =
+        behind.commit(Commit { puts, ..Commit::default() }).await.unwrap()
+    else {
+        panic!("nobody else is there")
+    };
+    // A name in it waits, and then it is moved.
+    let seen = || Check::Version(dir.clone(), version);
+    let name = keys::dirent(Ino(2), b"n");
+    let puts = vec![(name.clone(), "n".into())];
+    behind.push(&Commit { checks: vec![seen()], puts, ..Commit::default() }).unwrap();
+    let puts = vec![(dir.clone(), "moved".into())];
+    let moved = behind.commit(Commit { checks: vec![seen()], puts, ..Commit::default() }).await;
+    assert!(matches!(moved, Ok(Outcome::Applied(_))), "{moved:?}");
+    behind.drain().await.unwrap();
+    assert!(behind.get_many(&[name]).await.unwrap()[0].is_some());
 }
