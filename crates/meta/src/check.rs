@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use accounts::Accounts;
 use serde::de::DeserializeOwned;
-use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Restore, Result, SegmentId};
+use weir_types::{Account, CHUNK_BYTES, Extent, FileKind, Ino, Restore, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::counted::Counted;
@@ -12,9 +13,11 @@ use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
 use crate::reclaims::ReclaimRow;
 use crate::{
-    ActionPortion, ActionRow, DiskRow, LinkObject, ObjectAge, SegmentAge, SegmentInfo, SnapshotRow,
-    extents, keys,
+    ActionPortion, ActionRow, DiskRow, LinkObject, ObjectAge, QuotaRow, SegmentAge, SegmentInfo,
+    SnapshotRow, extents, keys,
 };
+
+mod accounts;
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -36,6 +39,7 @@ struct Node {
     kind: FileKind,
     nlink: u32,
     parent: Ino,
+    account: Account,
     size: u64,
     stored_bytes: u64,
     /// End of its native object's bytes, if it has one.
@@ -68,6 +72,7 @@ struct Checker {
     segments: HashMap<SegmentId, Use>,
     /// What the counters of quotas must say, until their rows are seen.
     quotas: BTreeMap<Key, i64>,
+    accounts: Accounts,
     problems: Vec<Problem>,
     untold: usize,
 }
@@ -76,11 +81,12 @@ struct Checker {
 /// small entry for each inode and segment.
 pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
-    // Inodes and segments first: the other rows are held against them.
+    // Inodes, segments and quotas first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 28] = [
+    let visits: [(u8, Visit); 29] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
+        (keys::QUOTA, Checker::quota_row),
         (keys::DIRENT, Checker::dirent),
         (keys::DISK, Checker::disk),
         (keys::ORPHAN, Checker::orphan),
@@ -179,6 +185,7 @@ impl Checker {
             kind: inode.kind,
             nlink: inode.nlink,
             parent: inode.parent,
+            account: inode.account,
             size: inode.size,
             stored_bytes: inode.stored_bytes,
             native_end: inode.native.as_ref().map(|native| native.end),
@@ -232,6 +239,11 @@ impl Checker {
             }
             Some(_) => self.tell(format!("{what}: inode {} is of another kind", entry.ino)),
             None => self.tell(format!("{what}: inode {} is not there", entry.ino)),
+        }
+        if let (Some(dir), Some(node)) = (self.nodes.get(&dir), self.nodes.get(&entry.ino))
+            && let Some(wrong) = self.accounts.misplaced(entry.ino, node, Some(dir))
+        {
+            self.tell(format!("{what}: inode {} {wrong}", entry.ino));
         }
     }
 
@@ -431,6 +443,15 @@ impl Checker {
         }
     }
 
+    fn quota_row(&mut self, key: &Key, found: &Versioned) {
+        let Some(of) = self.parsed(key, keys::parse_quota(key)) else {
+            return;
+        };
+        if let Some(row) = self.decoded::<QuotaRow>(key, found) {
+            self.accounts.quota(of, &row);
+        }
+    }
+
     /// The counters of the whole volume, and its next inode number.
     fn volume(&mut self, found: &[Option<Versioned>]) {
         let next = match &found[0] {
@@ -454,6 +475,11 @@ impl Checker {
     fn finish(&mut self) {
         if !self.nodes.contains_key(&Ino::ROOT) {
             self.tell("the root directory is not there".to_owned());
+        }
+        let root = self.nodes.get(&Ino::ROOT);
+        let wrong = root.and_then(|root| self.accounts.misplaced(Ino::ROOT, root, None));
+        if let Some(wrong) = wrong {
+            self.tell(format!("the root directory {wrong}"));
         }
         let mut inos: Vec<_> = self.nodes.keys().copied().collect();
         inos.sort_unstable();

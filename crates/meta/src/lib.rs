@@ -93,7 +93,7 @@ pub use names::NewInode;
 pub use paths::path_of;
 pub use portions::AskedOfNodes;
 pub use quota_of::QuotaOf;
-pub use quotas::{QuotaRow, QuotaUsed, SeenQuota};
+pub use quotas::{FoundAt, QuotaRow, QuotaUsed, SeenQuota};
 pub use receipts::{Receipt, with_receipt};
 pub use rename::{RenameMode, Renamed};
 pub use schedule::{ScheduleRow, ScheduleRule};

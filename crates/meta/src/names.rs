@@ -191,7 +191,7 @@ impl Meta {
             tx.check_inode(&seen);
             tx.check(key.clone(), None);
             let mut inode = seen.value;
-            self.account_in(&inode, None, &dir.value).await?;
+            inode.account = self.account_in(&inode, false, &dir.value).await?;
             inode.nlink += 1;
             inode.ctime = self.now();
             tx.export_name(&dir.value, name, &inode)?;

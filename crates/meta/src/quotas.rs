@@ -5,12 +5,13 @@
 //! as to those of the whole volume, and adds never wait for each other. Trees may lie in each other; an
 //! inode counts for the innermost alone, and whoever looks at an outer one sums up.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
 
-use crate::codec::{counter, decode, decode_seen, encode, last_key};
+use crate::codec::{Dirent, Seen, counter, decode, decode_seen, encode, last_key};
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, live_dir, seen_inode};
 use crate::quota_of::QuotaOf;
@@ -42,8 +43,27 @@ pub struct SeenQuota {
     /// What its row said.
     pub row: QuotaRow,
     version: Version,
-    /// Of the last number of a tree: all trees of then were read with it.
-    last_tree: Option<Version>,
+}
+
+/// Where a walk has found an inode.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundAt<'a> {
+    /// The inode.
+    pub ino: Ino,
+    /// By which name in which directory; without, it is meant wherever it is.
+    pub name: Option<(Ino, &'a [u8])>,
+}
+
+impl<'a> FoundAt<'a> {
+    /// Wherever it is.
+    pub fn anywhere(ino: Ino) -> Self {
+        Self { ino, name: None }
+    }
+
+    /// Where it was found, if its row has another place.
+    fn elsewhere(&self, inode: &Inode) -> Option<(Ino, &'a [u8])> {
+        self.name.filter(|(dir, _)| inode.parent != *dir)
+    }
 }
 
 /// What counts for a quota.
@@ -62,8 +82,6 @@ impl Meta {
         if !self.kv.is_far() && !self.has_quotas.load(Ordering::Relaxed) {
             return Ok(all);
         }
-        let last_tree =
-            self.get(&[keys::LAST_TREE.to_vec()]).await?.remove(0).map(|last| last.version);
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::QUOTA], after.as_deref(), PAGE).await?;
@@ -73,7 +91,7 @@ impl Meta {
                     FsError::new(ErrorKind::Corrupt, context)
                 })?;
                 let (row, version) = (decode(key, &found.value)?, found.version);
-                all.push(SeenQuota { of, row, version, last_tree });
+                all.push(SeenQuota { of, row, version });
             }
             if page.len() < PAGE {
                 return Ok(all);
@@ -97,7 +115,7 @@ impl Meta {
     }
 
     /// A number for the quota of the tree below `root`, with its row, of which nothing counts yet; `None` where somebody
-    /// else has set one there meanwhile. From then on no build opens the volume that knows no quotas. Two read rounds and
+    /// else has set one there meanwhile. One that is removed may still be there beside it. From then on no build opens the volume that knows no quotas. Two read rounds and
     /// one commit. `NotDirectory` for what is none.
     pub async fn new_tree_quota(&self, root: Ino, row: &QuotaRow) -> Result<Option<TreeId>> {
         let mut tries = Tries::new("set a quota");
@@ -108,7 +126,8 @@ impl Meta {
             let dir = live_dir(root, found[0].as_ref())?;
             let last = decode_seen::<u32>(&last_key, found[1].as_ref())?;
             // Whoever sets one from here on changes the last number, which is checked.
-            if self.quotas().await?.iter().any(|quota| quota.row.root == Some(root)) {
+            let is_there = |row: &QuotaRow| row.root == Some(root) && !row.removed;
+            if self.quotas().await?.iter().any(|quota| is_there(&quota.row)) {
                 return Ok(None);
             }
             let tree = TreeId(last.as_ref().map_or(0, |seen| seen.value) + 1);
@@ -149,75 +168,115 @@ impl Meta {
         Ok(is_set)
     }
 
-    /// Has inodes count as `change` says, if they are there, as long as nobody has set the quota for which they are to,
-    /// or the first one of a directory, since it was read; `false` where somebody has. One read round and one commit.
+    /// Has inodes count as `change` says, those that are still where they were found, as long as nobody has set any of these
+    /// quotas since they were read. Answers the inodes that are there and count so, `None` where somebody has. One or two
+    /// read rounds and one commit.
     pub async fn set_accounts(
         &self,
-        quota: &SeenQuota,
-        inos: &[Ino],
+        quotas: &[&SeenQuota],
+        found: &[FoundAt<'_>],
         change: impl Fn(&Inode) -> Account + Send + Sync,
-    ) -> Result<bool> {
-        let seen = [
-            (keys::quota(quota.of), Some(quota.version)),
-            (keys::LAST_TREE.to_vec(), quota.last_tree),
-        ];
-        let mut wanted: Vec<_> = seen.iter().map(|(key, _)| key.clone()).collect();
-        wanted.extend(inos.iter().map(|ino| keys::inode(*ino)));
+    ) -> Result<Option<Vec<Ino>>> {
+        let mut wanted: Vec<_> = quotas.iter().map(|quota| keys::quota(quota.of)).collect();
+        wanted.extend(found.iter().map(|at| keys::inode(at.ino)));
         let mut tries = Tries::new("count for a quota");
         loop {
             tries.next().await?;
-            let mut found = self.get(&wanted).await?;
-            let now = found.drain(..seen.len()).map(|now| now.map(|now| now.version));
-            if !now.eq(seen.iter().map(|(_, version)| *version)) {
-                return Ok(false);
-            }
+            let rows = self.get(&wanted).await?;
+            let (rows, inodes) = rows.split_at(quotas.len());
             let mut tx = Tx::default();
-            seen.iter().for_each(|(key, version)| tx.check(key.clone(), *version));
+            for (quota, row) in quotas.iter().zip(rows) {
+                if row.as_ref().map(|row| row.version) != Some(quota.version) {
+                    return Ok(None);
+                }
+                tx.check(keys::quota(quota.of), Some(quota.version));
+            }
+            let mut seen = Vec::with_capacity(found.len());
+            for (at, row) in found.iter().zip(inodes) {
+                seen.extend(seen_inode(at.ino, row.as_ref())?.map(|inode| (*at, inode)));
+            }
+            let seen = self.still_there(seen, &mut tx).await?;
+            let inos = seen.iter().map(|inode| inode.value.ino).collect();
             let mut any = false;
-            for (ino, row) in inos.iter().zip(&found) {
-                let Some(seen) = seen_inode(*ino, row.as_ref())? else { continue };
-                let account = change(&seen.value);
-                if account != seen.value.account {
-                    tx.check_inode(&seen);
-                    tx.put_inode(&Inode { account, ..seen.value })?;
+            for inode in seen {
+                let account = change(&inode.value);
+                if account != inode.value.account {
+                    tx.check_inode(&inode);
+                    tx.put_inode(&Inode { account, ..inode.value })?;
                     any = true;
                 }
             }
             if !any || self.apply(tx).await? {
-                return Ok(true);
+                return Ok(Some(inos));
             }
         }
     }
 
-    /// Whose quotas something counts for that gets a name in `dir`, having had one in `from` or none.
-    /// `CrossDevice` where it cannot move. One read where the trees are not the same.
+    /// Those that are where they were found. Whatever moves changes its row, which is checked; but of a file with several
+    /// names, or that had some, its row does not tell all places.
+    async fn still_there(
+        &self,
+        found: Vec<(FoundAt<'_>, Seen<Inode>)>,
+        tx: &mut Tx,
+    ) -> Result<Vec<Seen<Inode>>> {
+        let names: Vec<_> = found
+            .iter()
+            .filter(|(_, inode)| inode.value.kind != FileKind::Directory)
+            .filter_map(|(at, inode)| at.elsewhere(&inode.value))
+            .map(|(dir, name)| keys::dirent(dir, name))
+            .collect();
+        let rows = if names.is_empty() { Vec::new() } else { self.get(&names).await? };
+        let rows: HashMap<Key, _> = names.into_iter().zip(rows).collect();
+        let mut there = Vec::with_capacity(found.len());
+        for (at, inode) in found {
+            if let Some((dir, name)) = at.elsewhere(&inode.value) {
+                // Of a directory none was looked for: it has one place.
+                let key = keys::dirent(dir, name);
+                let row = rows.get(&key).and_then(Option::as_ref);
+                let entry = decode_seen::<Dirent>(&key, row)?;
+                let Some(entry) = entry.filter(|entry| entry.value.ino == at.ino) else { continue };
+                tx.check(key, Some(entry.version));
+            }
+            there.push(inode);
+        }
+        Ok(there)
+    }
+
+    /// Whose quotas something counts for that gets a name in `dir`, having had one elsewhere if `is_moved`.
+    /// `CrossDevice` where it cannot be there. One read where it does not count as the directory does.
     pub(crate) async fn account_in(
         &self,
         inode: &Inode,
-        from: Option<&Inode>,
+        is_moved: bool,
         dir: &Inode,
     ) -> Result<Account> {
-        let known = from.is_some_and(|from| from.account == dir.account);
-        if known || inode.account == dir.account {
+        if inode.account == dir.account {
             return Ok(inode.account);
         }
-        match inode.kind {
-            FileKind::Directory if inode.account.owners == dir.account.owners => {
+        let (what, why) = match inode.kind {
+            FileKind::Directory => {
                 let is_top = match inode.account.tree {
-                    Some(tree) => self.is_top_of(inode.ino, tree).await?,
-                    None => false,
+                    Some(tree) if inode.account.owners == dir.account.owners => {
+                        self.is_top_of(inode.ino, tree).await?
+                    }
+                    _ => false,
                 };
                 if is_top {
                     return Ok(inode.account);
                 }
+                // Also where it stays in its tree, and is not counted yet: who counts might miss it.
+                ("directory", "what is in it counts for another quota, or is still to be counted")
             }
-            FileKind::Directory => {}
-            _ if inode.nlink <= 1 && from.is_some() => return Ok(dir.account),
-            _ => {}
-        }
-        let (what, why) = match inode.kind {
-            FileKind::Directory => ("directory", "what is in it counts for another quota"),
-            _ => ("file", "its other names count for another quota"),
+            _ if is_moved && inode.nlink <= 1 => return Ok(dir.account),
+            _ => {
+                // Not counted yet, where its directory is.
+                let parent = self.get(&[keys::inode(inode.parent)]).await?;
+                let parent = seen_inode(inode.parent, parent[0].as_ref())?;
+                if parent.is_some_and(|parent| parent.value.account == dir.account) {
+                    return Ok(dir.account);
+                }
+                ("file", "its other names count for another quota")
+            }
         };
         let context = format!("{what} {} cannot move there: {why}; copy it", inode.ino);
         Err(FsError::new(ErrorKind::CrossDevice, context))
@@ -227,6 +286,6 @@ impl Meta {
         let key = keys::quota(QuotaOf::Tree(tree));
         let found = self.get(std::slice::from_ref(&key)).await?;
         let row = decode_seen::<QuotaRow>(&key, found[0].as_ref())?;
-        Ok(row.is_some_and(|row| row.value.root == Some(dir)))
+        Ok(row.is_some_and(|row| row.value.root == Some(dir) && !row.value.removed))
     }
 }

@@ -130,13 +130,16 @@ impl Meta {
             let Some(after) = after else { return Ok(None) };
             replaced = Some(after);
         }
-        let between = (&plan.from.value, &plan.to.value);
-        let Some(moved) = self.move_to(plan.moved.value.ino, between, &mut tx, now).await? else {
+        let to = &plan.to.value;
+        let Some(moved) = self.move_to(plan.moved.value.ino, to, &mut tx, now).await? else {
             return Ok(None);
         };
         tx.check(plan.from_key.clone(), Some(plan.moved.version));
         tx.check(plan.to_key.clone(), plan.target.as_ref().map(|seen| seen.version));
         tx.check_inode(&plan.to);
+        if plan.exchange {
+            tx.check_inode(&plan.from);
+        }
         tx.put_dirent(plan.to_key.clone(), moved.ino, moved.kind)?;
         let (from, to) = ((&plan.from.value, plan.from_name), (&plan.to.value, plan.to_name));
         tx.export_moved(&moved, from, to)?;
@@ -161,7 +164,7 @@ impl Meta {
     async fn move_to(
         &self,
         ino: Ino,
-        (from, to): (&Inode, &Inode),
+        to: &Inode,
         tx: &mut Tx,
         now: UnixTime,
     ) -> Result<Option<Inode>> {
@@ -170,9 +173,10 @@ impl Meta {
             return Ok(None);
         };
         tx.check_inode(&seen);
+        // By where it was.
+        seen.value.account = self.account_in(&seen.value, true, to).await?;
         seen.value.ctime = now;
         seen.value.parent = to.ino;
-        seen.value.account = self.account_in(&seen.value, Some(from), to).await?;
         tx.put_inode(&seen.value)?;
         crate::codec::merge_times(&mut seen.value, found[1].as_ref())?;
         Ok(Some(seen.value))
@@ -188,7 +192,7 @@ impl Meta {
         if plan.crosses() && is_dir(&target) {
             self.check_not_below(target.ino, &plan.from, tx).await?;
         }
-        self.move_to(target.ino, (&plan.to.value, &plan.from.value), tx, now).await
+        self.move_to(target.ino, &plan.from.value, tx, now).await
     }
 
     async fn replace_target(

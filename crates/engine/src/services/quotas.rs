@@ -1,8 +1,4 @@
 //! Setting quotas, and having everything count for them.
-//!
-//! A quota on a directory that has something in it is told of by nothing there, so a walk has it all
-//! count. It goes from the top down, and a directory counts before it is listed: what is made in it
-//! later counts as it does, and what was made before is in the listing. Nothing stands still meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use weir_meta::{Meta, QuotaOf, QuotaRow, SeenQuota, path_of};
-use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::data::quotas::{Quota, Quotas, Whose};
 use crate::volume::context::Context;
 use crate::volume::locks::{self, Place};
 
-/// Entries read at once.
-const PAGE: usize = 1_000;
-/// Inodes that one commit has count.
-const BATCH: usize = 250;
+mod walk;
+
 /// Rest after a walk that failed.
 const REST: Duration = Duration::from_secs(1);
 /// How often a node that shares the volume looks whether others set quotas.
@@ -99,8 +93,15 @@ impl QuotaKeeper {
     /// All quotas as they stand.
     pub(crate) async fn list(&self) -> Result<Vec<QuotaView>> {
         let mut all = Vec::new();
-        for (of, quota) in self.quotas.all().await? {
-            let view = self.view(of, &quota).await?;
+        let quotas = self.quotas.all().await?;
+        let live = quotas.values().filter(|quota| !quota.row.removed);
+        let tops: BTreeSet<Ino> = live.filter_map(|quota| quota.row.root).collect();
+        for (of, quota) in &quotas {
+            if quota.row.removed && quota.row.root.is_some_and(|root| tops.contains(&root)) {
+                // One was set there again.
+                continue;
+            }
+            let view = self.view(*of, quota).await?;
             if view.path.is_none() && quota.row.root.is_some() {
                 // Its directory was removed.
                 self.wanted.notify_one();
@@ -174,7 +175,9 @@ impl QuotaKeeper {
         change: QuotaChange,
     ) -> Result<Option<QuotaOf>> {
         let rows = self.meta.quotas().await?;
-        let found = rows.iter().find(|quota| is_of(subject, quota));
+        // A tree that is removed goes, whatever is set now.
+        let goes = |quota: &SeenQuota| quota.row.root.is_some() && quota.row.removed;
+        let found = rows.iter().find(|quota| is_of(subject, quota) && !goes(quota));
         let max = |new: Option<u64>, old: Option<u64>| match new {
             None => old,
             Some(0) => None,
@@ -268,48 +271,21 @@ impl QuotaKeeper {
         loop {
             let rows = self.meta.quotas().await?;
             let Some(quota) = rows.iter().find(|quota| quota.row.counting) else { return Ok(()) };
-            let tops: BTreeSet<Ino> = rows.iter().filter_map(|quota| quota.row.root).collect();
             self.walked.lock().insert(quota.of, 0);
             let is_done = match (quota.of, quota.row.root) {
+                (QuotaOf::Tree(tree), Some(root)) if quota.row.removed => {
+                    self.leave_tree(quota, &rows, tree, root).await?
+                }
                 (QuotaOf::Tree(tree), Some(root)) => {
-                    self.count_tree(quota, tree, root, tops).await?
+                    self.count_tree(quota, &rows, tree, root).await?
                 }
                 _ if quota.row.removed => true,
-                _ => {
-                    let owners = |inode: &Inode| Account { owners: true, ..inode.account };
-                    self.walk(quota, Ino::ROOT, owners, &BTreeSet::new()).await?
-                }
+                _ => self.count_owners(quota).await?,
             };
             if is_done {
                 self.counted(quota).await?;
             }
         }
-    }
-
-    /// As [`Self::walk`].
-    async fn count_tree(
-        &self,
-        quota: &SeenQuota,
-        tree: TreeId,
-        root: Ino,
-        mut tops: BTreeSet<Ino>,
-    ) -> Result<bool> {
-        tops.remove(&root);
-        if !quota.row.removed {
-            let count = |inode: &Inode| match tops.contains(&inode.ino) {
-                true => inode.account,
-                false => Account { tree: Some(tree), ..inode.account },
-            };
-            return self.walk(quota, root, count, &tops).await;
-        }
-        let Some(top) = self.meta.inodes(&[root]).await?.pop().flatten() else { return Ok(true) };
-        let above = self.meta.inodes(&[top.parent]).await?.pop().flatten();
-        let outer = above.and_then(|above| above.account.tree).filter(|outer| *outer != tree);
-        let count = |inode: &Inode| match inode.account.tree == Some(tree) {
-            true => Account { tree: outer, ..inode.account },
-            false => inode.account,
-        };
-        self.walk(quota, root, count, &tops).await
     }
 
     /// All that the walk was for counts, or no longer does if the quota was removed. Where somebody has set it
@@ -322,41 +298,6 @@ impl QuotaKeeper {
             self.quotas.changed();
         }
         Ok(())
-    }
-
-    /// Has `change` done to all below `top`, and it first, but not below what is in `without`. `false` where another node
-    /// has set the quota, or the first one of a directory, since these were read: it begins anew then. A commit and two or
-    /// three read rounds for each 250 names.
-    async fn walk(
-        &self,
-        quota: &SeenQuota,
-        top: Ino,
-        change: impl Fn(&Inode) -> Account + Send + Sync,
-        without: &BTreeSet<Ino>,
-    ) -> Result<bool> {
-        if !self.meta.set_accounts(quota, &[top], &change).await? {
-            return Ok(false);
-        }
-        let mut left = vec![(top, 0)];
-        while let Some((dir, cookie)) = left.pop() {
-            let page = match self.meta.readdir(dir, cookie, PAGE).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                page => page?,
-            };
-            let Some(last) = page.last() else { continue };
-            left.push((dir, last.cookie));
-            for names in page.chunks(BATCH) {
-                let inos: Vec<Ino> = names.iter().map(|name| name.ino).collect();
-                if !self.meta.set_accounts(quota, &inos, &change).await? {
-                    return Ok(false);
-                }
-                let mut walked = self.walked.lock();
-                *walked.entry(quota.of).or_default() += names.len() as u64;
-            }
-            let dirs = page.iter().filter(|name| name.kind == FileKind::Directory);
-            left.extend(dirs.filter(|dir| !without.contains(&dir.ino)).map(|dir| (dir.ino, 0)));
-        }
-        Ok(true)
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use weir_engine::testing::{World, new_dir, new_file};
-use weir_engine::{Engine, QuotaChange, QuotaSubject, QuotaView};
-use weir_types::Ino;
+use weir_engine::{Engine, QuotaChange, QuotaSubject, QuotaView, RenameMode};
+use weir_types::{ErrorKind, FileKind, Ino};
 
 use crate::whole::{Node, shared};
 
@@ -80,6 +82,125 @@ fn a_directory_has_one_quota_whoever_sets_it_first() {
         assert_eq!((quota.bytes_max, quota.files_max), (Some(1 << 30), Some(100)), "round {round}");
     }
     node.unmount();
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+const NODES: usize = 2;
+/// What each node does while the others do the like.
+const STEPS: usize = 80;
+
+/// Directories in each other, and one beside them, with files.
+async fn nested(engine: &Engine) -> Vec<Ino> {
+    let mut dirs = Vec::new();
+    let mut above = Ino::ROOT;
+    for (name, depth) in [("a", 0), ("b", 1), ("c", 2), ("d", 0)] {
+        let parent = if depth == 0 { Ino::ROOT } else { above };
+        above = engine.create(parent, name.as_bytes(), new_dir()).await.expect("mkdir").ino;
+        for at in 0..300 {
+            engine.create(above, format!("f{at}").as_bytes(), new_file()).await.expect("creates");
+        }
+        dirs.push(above);
+    }
+    dirs
+}
+
+/// Sets and removes quotas, and moves, makes and removes what counts for them.
+async fn stir(engine: &Engine, dirs: &[Ino], node: usize, mut rng: StdRng) {
+    let fine = [
+        ErrorKind::NotFound,
+        ErrorKind::CrossDevice,
+        ErrorKind::Conflict,
+        ErrorKind::Exists,
+        ErrorKind::NotEmpty,
+        ErrorKind::Invalid,
+    ];
+    for step in 0..STEPS {
+        let mut dir = || dirs[rng.random_range(0..dirs.len())];
+        let (one, two) = (dir(), dir());
+        let (name, new) = (format!("f{}", rng.random_range(0..300)), format!("n{node}-{step}"));
+        let (name, new) = (name.as_bytes(), new.as_bytes());
+        let done = match rng.random_range(0..20) {
+            0..6 => {
+                engine.set_quota(QuotaSubject::Directory(one.0), limit(1_000_000)).await.map(drop)
+            }
+            6..10 => engine.remove_quota(QuotaSubject::Directory(one.0)).await.map(drop),
+            10..13 => engine.rename((one, name), (two, name), RenameMode::Replace).await.map(drop),
+            13 => engine.rename((one, name), (two, name), RenameMode::Exchange).await.map(drop),
+            14 => engine.rename((one, name), (two, new), RenameMode::NoReplace).await.map(drop),
+            15 => engine.create(one, new, new_file()).await.map(drop),
+            16 => engine.unlink(one, name).await,
+            17 => match engine.lookup(one, name).await {
+                Ok(file) => engine.link(file.ino, one, new).await.map(drop),
+                Err(error) => Err(error),
+            },
+            _ => match engine.create(one, new, new_dir()).await {
+                Ok(made) => {
+                    engine.create(made.ino, b"in it", new_file()).await.expect("creates");
+                    engine.rename((one, new), (two, new), RenameMode::NoReplace).await.map(drop)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(error) = done {
+            assert!(fine.contains(&error.kind()), "node {node}, step {step}: {error}");
+        }
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..8))).await;
+    }
+}
+
+/// The inodes of a directory and all below it. Of several names of a file none is elsewhere.
+async fn inodes_below(engine: &Engine, dir: Ino) -> u64 {
+    let (mut left, mut all) = (vec![dir], std::collections::BTreeSet::new());
+    while let Some(dir) = left.pop() {
+        all.insert(dir);
+        let entries = engine.readdir(dir, 0, 10_000).await.expect("lists");
+        for entry in entries {
+            match entry.kind {
+                FileKind::Directory => left.push(entry.ino),
+                _ => drop(all.insert(entry.ino)),
+            }
+        }
+    }
+    all.len() as u64
+}
+
+#[test]
+fn quotas_that_nodes_set_and_remove_at_once_count_what_lies_in_them() {
+    let seed = std::env::var("WEIR_SEED").ok().and_then(|text| text.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| rand::random_range(1..1 << 40));
+    eprintln!("WEIR_SEED={seed}");
+    let mut world = shared();
+    let dirs = world.run(nested(&world.engine()));
+    let others: Vec<Node> = (1..NODES).map(|at| Node::of(&world, &format!("node{at}"))).collect();
+    std::thread::scope(|scope| {
+        let rng = |node: usize| StdRng::seed_from_u64(seed + node as u64);
+        for (at, node) in (1..).zip(&others) {
+            let dirs = &dirs;
+            scope.spawn(move || node.run(stir(&node.engine, dirs, at, rng(at))));
+        }
+        world.run(stir(&world.engine(), &dirs, 0, rng(0)));
+    });
+    let engine = world.engine();
+    let began = Instant::now();
+    world.run(async {
+        loop {
+            let mut wrong = Vec::new();
+            for quota in engine.quotas().await.expect("lists") {
+                let QuotaSubject::Directory(dir) = quota.subject else { continue };
+                let is = inodes_below(&engine, Ino(dir)).await;
+                if quota.counting.is_some() || quota.removed || quota.files_used != is {
+                    wrong.push((quota, is));
+                }
+            }
+            if wrong.is_empty() {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "seed {seed}: {wrong:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    others.into_iter().for_each(Node::unmount);
     world.unmount().expect("unmounts");
     world.fsck();
 }

@@ -3,7 +3,7 @@
 use weir_types::{Account, ErrorKind, FileKind, Ino, TreeId};
 
 use super::{assert_sound, dir, file, kind_of, meta, new, record, write};
-use crate::{Meta, QuotaOf, QuotaRow, QuotaUsed, RenameMode, SetAttr};
+use crate::{FoundAt, Meta, QuotaOf, QuotaRow, QuotaUsed, RenameMode, SeenQuota, SetAttr};
 
 /// A quota of the tree below `top`, which alone counts for it yet; all of it counts for its owners.
 pub(super) async fn count_from(meta: &Meta, top: Ino) -> TreeId {
@@ -11,8 +11,13 @@ pub(super) async fn count_from(meta: &Meta, top: Ino) -> TreeId {
     let account = Account { tree: Some(tree), owners: true };
     let quotas = meta.quotas().await.unwrap();
     let quota = quotas.iter().find(|quota| quota.of == QuotaOf::Tree(tree)).unwrap();
-    assert!(meta.set_accounts(quota, &[top], |_| account).await.unwrap());
+    assert!(set(meta, &[quota], top, account).await);
     tree
+}
+
+async fn set(meta: &Meta, quotas: &[&SeenQuota], ino: Ino, account: Account) -> bool {
+    let found = [FoundAt::anywhere(ino)];
+    meta.set_accounts(quotas, &found, |_| account).await.unwrap().is_some()
 }
 
 async fn used(meta: &Meta, of: QuotaOf) -> (u64, u64) {
@@ -81,9 +86,7 @@ async fn a_file_takes_along_what_it_counts_and_a_directory_stays_in_its_tree() {
     // The one at the top is the tree, wherever it is.
     let shelf = dir(&meta, Ino::ROOT, "shelf").await;
     let account = Account { tree: None, owners: true };
-    assert!(
-        meta.set_accounts(&meta.quotas().await.unwrap()[0], &[shelf], |_| account).await.unwrap()
-    );
+    assert!(set(&meta, &[&meta.quotas().await.unwrap()[0]], shelf, account).await);
     meta.rename(Ino::ROOT, b"a", shelf, b"a", mode).await.unwrap();
     assert_eq!(used(&meta, of_a).await, (4, 100));
     let exchange = RenameMode::Exchange;
@@ -93,6 +96,99 @@ async fn a_file_takes_along_what_it_counts_and_a_directory_stays_in_its_tree() {
     assert_eq!(meta.lookup(b, b"inside").await.unwrap().ino, outside);
     assert_eq!(used(&meta, of_b).await, (2, 0));
     assert_sound(&meta).await;
+}
+
+/// A directory that counts, with a file and a directory in it that do not yet.
+async fn half_counted(meta: &Meta) -> (Ino, Ino, Ino) {
+    let top = dir(meta, Ino::ROOT, "top").await;
+    let (one, inner) = (file(meta, top, "one").await, dir(meta, top, "inner").await);
+    count_from(meta, top).await;
+    (top, one, inner)
+}
+
+#[tokio::test]
+async fn what_moves_before_it_is_counted_counts_where_it_comes_to() {
+    let meta = meta().await;
+    let (top, one, inner) = half_counted(&meta).await;
+    let counted = meta.inode(top).await.unwrap().account;
+    // A walk may have passed the place where it comes to.
+    let mode = RenameMode::Replace;
+    assert_eq!(kind_of(meta.rename(top, b"inner", top, b"x", mode).await), ErrorKind::CrossDevice);
+    meta.rename(top, b"one", top, b"two", mode).await.unwrap();
+    assert_eq!(meta.inode(one).await.unwrap().account, counted);
+    let quotas = meta.quotas().await.unwrap();
+    assert!(set(&meta, &[&quotas[0]], inner, counted).await);
+    meta.rename(top, b"inner", top, b"x", mode).await.unwrap();
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn what_moved_away_since_it_was_listed_does_not_count() {
+    let meta = meta().await;
+    let (top, one, inner) = half_counted(&meta).await;
+    let counted = meta.inode(top).await.unwrap().account;
+    let quotas = meta.quotas().await.unwrap();
+    let found = async |listed: &[(Ino, &'static str)]| {
+        let name = |name: &'static str| Some((top, name.as_bytes()));
+        let listed: Vec<_> =
+            listed.iter().map(|(ino, at)| FoundAt { ino: *ino, name: name(at) }).collect();
+        meta.set_accounts(&[&quotas[0]], &listed, |_| counted).await.unwrap().unwrap()
+    };
+    let mode = RenameMode::Replace;
+    meta.rename(top, b"one", Ino::ROOT, b"one", mode).await.unwrap();
+    meta.rename(top, b"inner", Ino::ROOT, b"inner", mode).await.unwrap();
+    assert_eq!(found(&[(one, "one"), (inner, "inner")]).await, []);
+    for ino in [one, inner] {
+        assert_eq!(meta.inode(ino).await.unwrap().account, Account::default());
+    }
+    // Of a file of several names any of them is a place, also where it was made elsewhere.
+    meta.link(one, Ino::ROOT, b"two").await.unwrap();
+    let outside = file(&meta, Ino::ROOT, "outside").await;
+    assert_eq!(kind_of(meta.link(outside, top, b"here").await), ErrorKind::CrossDevice);
+    let account = Account::default();
+    assert!(set(&meta, &[&quotas[0]], top, account).await);
+    meta.link(outside, top, b"here").await.unwrap();
+    meta.unlink(Ino::ROOT, b"outside").await.unwrap();
+    assert!(set(&meta, &[&quotas[0]], top, counted).await);
+    assert_eq!(found(&[(outside, "there")]).await, []);
+    assert_eq!(found(&[(outside, "here")]).await, [outside]);
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn what_gets_a_name_before_it_is_counted_counts_as_its_directory() {
+    let meta = meta().await;
+    let (top, one, inner) = half_counted(&meta).await;
+    meta.link(one, top, b"two").await.unwrap();
+    assert_eq!(meta.inode(one).await.unwrap().account, meta.inode(top).await.unwrap().account);
+    assert_eq!(kind_of(meta.link(one, inner, b"three").await), ErrorKind::CrossDevice);
+    meta.rmdir(top, b"inner").await.unwrap();
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn a_check_tells_of_what_counts_for_another_quota_than_it_lies_in() {
+    let meta = meta().await;
+    half_counted(&meta).await;
+    let told = async || {
+        let problems = crate::check(&**meta.kv()).await.unwrap();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let lies = "counts for no quota of a tree and lies in the quota of tree 1";
+    let all = told().await;
+    assert_eq!(all.iter().filter(|text| text.contains(lies)).count(), 1, "{all:?}");
+    // Of its owners' quotas there is none, and the file may have had another place.
+    assert_eq!(all.len(), 1);
+    assert!(meta.set_quota(QuotaOf::User(7), None, Some(&QuotaRow::default())).await.unwrap());
+    let all = told().await;
+    assert!(all.iter().any(|text| text.contains("does not count for its user")), "{all:?}");
+    // What is still to be counted is not wrong.
+    let quotas = meta.quotas().await.unwrap();
+    for quota in &quotas {
+        let counting = QuotaRow { counting: true, ..quota.row.clone() };
+        assert!(meta.set_quota(quota.of, Some(quota), Some(&counting)).await.unwrap());
+    }
+    assert_eq!(told().await, [""; 0]);
 }
 
 #[tokio::test]
@@ -141,18 +237,21 @@ async fn what_somebody_else_has_set_meanwhile_is_not_undone() {
     assert!(!opened.set_quota(tree, Some(was), None).await.unwrap());
     assert!(!opened.set_quota(QuotaOf::User(7), None, Some(&limited(4))).await.unwrap());
     let account = Account { tree: Some(TreeId(1)), owners: false };
-    assert!(
-        !opened.set_accounts(was, &[dir], |_| account).await.unwrap(),
-        "it is another one by now"
-    );
+    assert!(!set(&opened, &[was], dir, account).await, "it is another one by now");
     assert_eq!(opened.inode(dir).await.unwrap().account, Account::default());
     let rows = opened.quotas().await.unwrap();
     assert_eq!(rows.iter().map(|quota| quota.row.bytes_max).max(), Some(Some(3)), "{rows:?}");
     let now = rows.iter().find(|quota| quota.of == tree).unwrap();
-    assert!(opened.set_accounts(now, &[dir], |_| account).await.unwrap());
-    // Nor is it where a tree was made meanwhile, which may lie in this one.
-    let inner = super::dir(&one, dir, "inner").await;
-    one.new_tree_quota(inner, &limited(5)).await.unwrap();
-    assert!(!opened.set_accounts(now, &[dir], |_| account).await.unwrap());
+    assert!(set(&opened, &[now], dir, account).await);
+    // Nor is any where another row was set that it goes by.
+    let removed = QuotaRow { removed: true, ..now.row.clone() };
+    assert!(one.set_quota(tree, Some(now), Some(&removed)).await.unwrap());
+    let user = rows.iter().find(|quota| quota.of == QuotaOf::User(7)).unwrap();
+    assert!(set(&opened, &[user], dir, account).await);
+    assert!(!set(&opened, &[user, now], dir, account).await);
+    // One that is removed does not keep another one from coming to its place.
+    assert_ne!(opened.new_tree_quota(dir, &limited(5)).await.unwrap(), None);
+    let rows = opened.quotas().await.unwrap();
+    let now = rows.iter().find(|quota| quota.of == tree).unwrap();
     assert!(opened.set_quota(tree, Some(now), None).await.unwrap());
 }
