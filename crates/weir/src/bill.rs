@@ -118,20 +118,9 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
     let machine = thought_of(host.as_ref().and_then(|host| host.instance.as_deref()), prices)?;
     let period = counted.period;
     let used = period.used;
-    let observed = Duration::from_millis(used.unix_ms.saturating_sub(period.from_unix_ms));
-    let usage = Usage {
-        stored_bytes: period.average_bucket_bytes,
-        requests: Requests {
-            put: used.put_requests,
-            get: used.get_requests,
-            delete: used.delete_requests,
-        },
-        cold: cold(&period),
-        restored: restored(&period),
-        out_bytes: if outside { used.received_bytes } else { 0 },
-        observed,
-        host,
-    };
+    let out_bytes = if outside { used.received_bytes } else { 0 };
+    let usage = Usage { out_bytes, host, ..usage(&period) };
+    let observed = usage.observed;
     let (cold_bytes, archive_bytes) = by_age(&period);
     let activity = Activity {
         stored_bytes: period.average_stored_bytes + counted.linked_bytes,
@@ -162,6 +151,40 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         held: counted.held,
         held_month: month(prices, counted.held.bytes),
     })
+}
+
+/// What was used of the bucket, from inside its region.
+fn usage(period: &Period) -> Usage {
+    let used = &period.used;
+    Usage {
+        stored_bytes: period.average_bucket_bytes,
+        requests: Requests {
+            put: used.put_requests,
+            get: used.get_requests,
+            delete: used.delete_requests,
+        },
+        cold: cold(period),
+        restored: restored(period),
+        observed: Duration::from_millis(used.unix_ms.saturating_sub(period.from_unix_ms)),
+        ..Usage::default()
+    }
+}
+
+/// What the bucket cost in a period.
+pub(crate) fn cost_of(period: &Period, prices: Prices<'_>) -> Bill {
+    so_far(prices, &usage(period))
+}
+
+/// What a month costs of keeping these bytes in the bucket, of which some are in other classes as at the end of a period.
+pub(crate) fn month_of_storage(stored_bytes: u64, period: &Period, prices: Prices<'_>) -> Bill {
+    let cold = StorageClass::COLD.into_iter().zip(period.used.cold);
+    let cold = cold.map(|(class, used)| ColdUsage {
+        class,
+        stored_bytes: used.bucket_bytes,
+        ..ColdUsage::default()
+    });
+    // At a rate that nobody watched nothing is asked for.
+    per_month(prices, &Usage { stored_bytes, cold: cold.collect(), ..Usage::default() })
 }
 
 /// What was used in other storage classes than the first.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use weir_cost::{PriceBook, Requests, Usage, month, so_far};
+use weir_cost::PriceBook;
 use weir_engine::{
     AsideEntry, JournalUsage, LeaseStatus, LimitStatus, MetadataStatus, PeersStatus,
 };
-use weir_object::{MeterSnapshot, RequestKind, Trouble};
+use weir_object::{MeterSnapshot, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
 
@@ -22,15 +22,19 @@ use crate::commands::{flush, links, prices};
 use crate::render::{self, heading, seconds, table};
 use crate::targets;
 
+mod costs;
+
+use costs::{Asked, costs};
+
 /// How long a mount without a daemon that can be asked may take to show that it is dead.
 const DEAD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     prices::at(&PriceBook::built_in(), &args.region)?;
     let (statuses, silent) = match &args.dir {
-        Some(dir) => (vec![Client::at(dir)?.status().await?], Vec::new()),
+        Some(dir) => (vec![Asked::of(&Client::at(dir)?).await?], Vec::new()),
         None => {
-            let Heard { answers, mut silent } = Heard::from(Client::all(), Client::status).await;
+            let Heard { answers, mut silent } = Heard::from(Client::all(), Asked::of).await;
             silent.extend(dead_mounts().await?);
             (answers.into_iter().map(|(_, status)| status).collect(), silent)
         }
@@ -39,13 +43,13 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     let code = if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if args.json {
         match (args.dir.is_some(), statuses.first()) {
-            (true, Some(status)) => render::say_json(status)?,
+            (true, Some(asked)) => render::say_json(&asked.status)?,
             _ => {
                 let error = |(place, error): (String, FsError)| Told::Silent {
                     place,
                     error: error.to_string(),
                 };
-                let told = statuses.into_iter().map(|status| Told::Status(Box::new(status)));
+                let told = statuses.into_iter().map(|asked| Told::Status(Box::new(asked.status)));
                 render::say_json_rows(told.chain(silent.into_iter().map(error)))?;
             }
         }
@@ -89,7 +93,8 @@ async fn dead_mounts() -> Result<Vec<(String, FsError)>> {
     Ok(dead)
 }
 
-fn describe(status: &StatusAnswer, region: &str) -> String {
+fn describe(asked: &Asked, region: &str) -> String {
+    let status = &asked.status;
     let title = match &status.mountpoint {
         Some(mountpoint) => format!("{} on {}", status.engine.volume, mountpoint.display()),
         None => format!("{}, not mounted", status.engine.volume),
@@ -98,7 +103,7 @@ fn describe(status: &StatusAnswer, region: &str) -> String {
     text.push_str(&format!("{}\n", heading("requests to the bucket")));
     text.push_str(&table(&requests(&status.engine.requests), 2));
     text.push_str(&format!("{}\n", heading(&format!("cost at S3 list prices, {region}"))));
-    text.push_str(&table(&costs(status, region), 1));
+    text.push_str(&table(&costs(asked, region), 1));
     let changed = changed_settings(&status.engine.settings);
     if !changed.is_empty() {
         text.push_str(&format!("{}\n", heading("settings that differ from the default")));
@@ -480,35 +485,6 @@ fn requests(meter: &MeterSnapshot) -> Vec<Vec<String>> {
         ]);
     }
     rows
-}
-
-fn costs(status: &StatusAnswer, region: &str) -> Vec<Vec<String>> {
-    let book = PriceBook::built_in();
-    let prices = book.at(region);
-    let count = |kind| status.engine.requests.requests(kind);
-    let asked = Requests {
-        put: count(RequestKind::Put) + count(RequestKind::Copy) + count(RequestKind::List),
-        get: count(RequestKind::Get) + count(RequestKind::Head),
-        delete: count(RequestKind::Delete),
-    };
-    let usage = Usage {
-        stored_bytes: status.engine.billed_bytes(),
-        requests: asked,
-        observed: Duration::from_secs(status.uptime_s),
-        ..Usage::default()
-    };
-    let size = Bytes(status.engine.billed_bytes());
-    let what = match status.engine.bucket_bytes {
-        Some(_) => "in the bucket, compressed, with what is not collected yet",
-        None => "before compression: what is in the bucket is not known",
-    };
-    vec![
-        row(["since the mount", &so_far(prices, &usage).to_string()]),
-        row([
-            &format!("storage of {size} a month ({what})"),
-            &month(prices, status.engine.billed_bytes()).to_string(),
-        ]),
-    ]
 }
 
 fn changed_settings(settings: &Settings) -> Vec<Vec<String>> {

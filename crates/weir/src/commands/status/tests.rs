@@ -44,9 +44,13 @@ fn status() -> StatusAnswer {
     .expect("a status")
 }
 
+fn told(status: &StatusAnswer) -> String {
+    describe(&Asked { status: status.clone(), used: Default::default() }, "us-east-1")
+}
+
 #[test]
 fn it_tells_what_is_and_what_it_costs() {
-    let text = describe(&status(), "us-east-1");
+    let text = told(&status());
     for wanted in [
         "s3://b/v on /mnt/v",
         "1 MiB of 60 MiB (its disk cannot give 64 MiB) used, 4 KiB dirty",
@@ -74,18 +78,35 @@ fn it_tells_what_is_and_what_it_costs() {
 #[test]
 fn storage_costs_what_lies_in_the_bucket_where_that_is_known() {
     let mut status = status();
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     assert!(text.contains("100 GiB a month (before compression"), "{text}");
     status.engine.bucket_bytes = Some(10 << 30);
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     // 10 GB x $0.023.
     assert!(text.contains("10 GiB a month (in the bucket") && text.contains("$0.23"), "{text}");
 }
 
 #[test]
+fn what_lies_in_a_cheaper_class_costs_what_it_does_there() {
+    let mut status = status();
+    status.engine.bucket_bytes = Some(100 << 30);
+    // In the last of the classes, GLACIER_IR: all of it, and 10 GB of it were read by 10 GETs.
+    let mut used = weir_engine::Period { average_bucket_bytes: 100 << 30, ..Default::default() };
+    *used.average_cold_bytes.last_mut().expect("a class") = 100 << 30;
+    let cold = used.used.cold.last_mut().expect("a class");
+    (cold.requests, cold.read_bytes, cold.bucket_bytes) = (10, 10 << 30, 100 << 30);
+    used.used.get_requests = 10;
+    let text = describe(&Asked { status, used }, "us-east-1");
+    // 10 GB x $0.03, and 10 GETs x $0.01 / 1000.
+    assert!(text.lines().any(|l| l.contains("since the mount") && l.contains("$0.30")), "{text}");
+    // 100 GB x $0.004.
+    assert!(text.lines().any(|l| l.contains("100 GiB a month") && l.contains("$0.40")), "{text}");
+}
+
+#[test]
 fn a_volume_that_is_served_has_no_mount_point() {
     let status = StatusAnswer { mountpoint: None, passthrough: None, transport: None, ..status() };
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     assert!(text.starts_with("s3://b/v, not mounted\n"), "{text}");
     assert!(!text.contains("passthrough") && !text.contains("io_uring"), "{text}");
 }
@@ -94,7 +115,7 @@ fn a_volume_that_is_served_has_no_mount_point() {
 fn nothing_is_called_not_lost_beside_what_was_set_aside() {
     let mut status = status();
     status.engine.mount.recovered = Recovered::Killed;
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     assert!(text.contains("nothing lost") && !text.contains("SET ASIDE"), "{text}");
     status.engine.aside.entries.push(AsideEntry {
         label: "20261122-134658".into(),
@@ -105,7 +126,7 @@ fn nothing_is_called_not_lost_beside_what_was_set_aside() {
         log_bytes: 100,
         directory: "/t/aside/x".into(),
     });
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     assert!(!text.contains("nothing lost"), "{text}");
     let wanted = "2 files, 8 KiB and 100 B of log, not part of the volume, in /t/aside/x: \
                   `weir recover /mnt/v 20261122-134658`";
@@ -116,13 +137,13 @@ fn nothing_is_called_not_lost_beside_what_was_set_aside() {
 fn what_is_missing_is_told_and_nothing_else() {
     let mut status = status();
     status.engine.mount.recovered = Recovered::Killed;
-    assert!(describe(&status, "us-east-1").contains("nothing lost"));
+    assert!(told(&status).contains("nothing lost"));
     status.engine.mount.left_behind = Some(weir_engine::LeftBehind {
         host: "process 7 on m1".to_owned(),
         tier: Some("/nvme".to_owned()),
         journal: Some("/ebs".to_owned()),
     });
-    let text = describe(&status, "us-east-1");
+    let text = told(&status);
     assert!(text.contains("tier /nvme and journal /ebs of process 7 on m1"), "{text}");
     assert!(!text.contains("nothing lost"), "{text}");
 }
@@ -131,5 +152,5 @@ fn what_is_missing_is_told_and_nothing_else() {
 fn a_fenced_mount_says_so_first() {
     let mut status = status();
     status.engine.fenced = true;
-    assert!(describe(&status, "us-east-1").contains("FENCED"));
+    assert!(told(&status).contains("FENCED"));
 }
