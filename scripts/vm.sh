@@ -13,7 +13,7 @@
 #
 # VM_ZFS      whether it has OpenZFS, which measures its own speed when it is loaded (no)
 # VM_SHARE    a directory that the guest may write: `mount -t virtiofs share DIR` (none)
-# VM_MEMORY   MiB (3072)        VM_CPUS   (2)        VM_TIMEOUT   seconds (600)
+# VM_MEMORY   MiB (3072)        VM_CPUS   (2)        VM_TIMEOUT   seconds (1200)
 # WEIR_CACHE  all that it keeps is in vm below it (~/.cache/weir)
 # needs: awk cpio depmod dpkg-deb modprobe mount qemu-system-x86_64 sha256sum tar xz
 # needs: /usr/lib/qemu/virtiofsd /var/lib/dpkg/info/busybox-static.list
@@ -283,7 +283,7 @@ boot() { # [ARG...]
     [ -z "${VM_SHARE:-}" ] || lend share "$VM_SHARE" cache=auto
     # The same machine at each run: a guest that was reset must know itself again.
     # With cx16 this emulator crashes Debian's 6.12 kernel in about half of all boots.
-    timeout --foreground "${VM_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
+    timeout --foreground "${VM_TIMEOUT:-1200}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
         -accel tcg,thread=multi,tb-size=256 -cpu max,-cx16 -uuid $MACHINE -smp "${VM_CPUS:-2}" -m "$memory" \
         -object memory-backend-memfd,id=memory,size="$memory",share=on \
         -machine memory-backend=memory \

@@ -9,7 +9,7 @@
 #
 # WEIR      the binary, as `make e2e` builds it
 # WEIR_SEED makes random cases repeat a run; they print their seed
-# WEIR_TEST_TRIES=2 runs up to three failed cases once more, each alone, and names those that pass then: each is a
+# WEIR_TEST_TRIES=2 runs up to six failed cases once more, each alone, and names those that pass then: each is a
 #           finding to look into, whose first log is shown, but no reason to give up an hour's run
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
@@ -182,7 +182,7 @@ count_failures() {
     done
 }
 count_failures
-if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ $failed -gt 0 ] && [ $failed -le 3 ]; then
+if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ $failed -gt 0 ] && [ $failed -le 6 ]; then
     first=("${failures[@]}")
     for name in "${first[@]}"; do
         for of in "$name" "$name.log" "$name.status"; do

@@ -6,7 +6,7 @@
 #
 # WEIR_UNIT_JOBS programs run at once, three for each processor by default; those that took longest the last time
 # (unit-times in WEIR_CACHE) come first. Ends non-zero on failures, with what they said.
-# WEIR_TEST_TRIES=2 runs up to three failed programs once more, each alone, as tests/run.sh does with cases.
+# WEIR_TEST_TRIES=2 runs up to six failed programs once more, each alone, as tests/run.sh does with cases.
 # needs: cargo jq setpriv openssl /usr/lib/postgresql/15/bin/postgres
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -52,7 +52,7 @@ wait
 awk -F '\t' '{ took[$1] = $2 } END { for (of in took) print of "\t" took[of] }' "$times" "$root/times" >"$times.new"
 mv "$times.new" "$times"
 count=$(wc -l <"$root/programs")
-if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ -s "$root/failed" ] && [ "$(wc -l <"$root/failed")" -le 3 ]; then
+if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ -s "$root/failed" ] && [ "$(wc -l <"$root/failed")" -le 6 ]; then
     mv "$root/failed" "$root/first"
     while IFS=$'\t' read -r program directory name; do
         run_program "$program" "$directory" "$name"

@@ -85,7 +85,9 @@ refused "a node with another key" "opens none of its keys" env WEIR_KEY_FILE="$T
 refused "a node without a key" "volume-locked" env -u WEIR_KEY_FILE "$WEIR" mount "$URL" "$T/none" --tier "$T/tier9" --shared
 sums "$A" >"$T/all"
 nodes_umount
-run key rotate "$URL" --stays "$ESCROW"
+refused "a rotation that cannot look for nodes" "127.0.0.1:1" "$WEIR" key rotate "$URL" --stays "$ESCROW" \
+    --meta postgres://weir@127.0.0.1:1/weir
+run key rotate "$URL" --stays "$ESCROW" --meta "postgres://weir@localhost:$PG_PORT/weir"
 sound
 
 echo "== a node that is mounted in the very moment of a rotation"

@@ -55,14 +55,18 @@ is '[.lost_pieces]' "[0]"
 
 echo "== what is nowhere is named, and the rest is mended"
 lost=$(segments | tail -1) && held=$(cat "$lost" | wc -c)
+other=$(segments | head -1)
+[ "$other" != "$lost" ] || fail "all is in one segment"
 "$WEIR" release -r "$MNT/d" >/dev/null 2>&1 || "$WEIR" release "$MNT"/d/* >/dev/null || fail "release"
-cat "$MNT/d/f1" >/dev/null
 damage "$lost"
+drop_caches # what is not lost comes back to the tier
+for file in "$MNT"/d/*; do dd if="$file" bs=1M conv=noerror; done >/dev/null 2>&1
+damage "$other"
 "$WEIR" scrub "$MNT" --wait >"$T/out" 2>&1
 same $? 1 "the exit code where something is lost"
 grep -q "LOST: .* pieces of files" "$T/out" && grep -q "/d/f" "$T/out" || fail "does not name what is lost: $(cat "$T/out")"
 scrub --status
-is '.lost_pieces > 0 and (.lost[0].path | startswith("/d/")) and .lost[0].bytes > 0' true
+is '[.lost_pieces > 0, (.lost[0].path | startswith("/d/")), .lost[0].bytes > 0, .damaged, .repaired]' "[true,true,true,2,1]"
 path=$MNT$(jq -r ".lost[0].path" "$T/json")
 drop_caches
 cat "$path" >/dev/null 2>&1 && fail "$path is read though it is lost"

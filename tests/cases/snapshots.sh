@@ -97,6 +97,7 @@ for name in -x "a b" a/b ../x "" "$(printf 'a%.0s' $(seq 129))"; do
     refused "the name '$name'" "no name for a snapshot\|unexpected argument" \
         "$WEIR" snapshot create "$MNT" "$name"
 done
+refused "what the newest dump is asked for by" "another name" "$WEIR" snapshot create "$MNT" newest
 refused "a name that is taken" "already" "$WEIR" snapshot create "$MNT" monday
 refused "one that is not there" "no snapshot" "$WEIR" snapshot delete "$MNT" wednesday
 refused "a place without a volume" "weir" "$WEIR" snapshot list "$T"

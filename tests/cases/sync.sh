@@ -58,11 +58,16 @@ for n in range(3000):
     with open(f"{sys.argv[1]}/{n}", "wb") as file:
         file.write(os.urandom(20_000))
 PY
+# It stands still while its files are counted, and after that, so that it is never done before it is ended.
+some() { # DIRECTORY
+    kill -STOP $pid
+    [ "$(find "$1" -type f ! -name '.weir-sync*' 2>/dev/null | wc -l)" -ge 50 ] || { kill -CONT $pid; return 1; }
+}
 "$WEIR" sync "$T/many" "$MNT/many" -j 2 2>"$T/err" &
 pid=$!
-some() { [ "$(find "$MNT/many" -type f ! -name '.weir-sync*' 2>/dev/null | wc -l)" -ge 50 ]; }
-poll 30 some || fail "nothing is copied"
+poll 30 some "$MNT/many" || fail "nothing is copied"
 kill -INT $pid
+kill -CONT $pid
 wait $pid
 same $? 130 "the exit code after Ctrl-C"
 grep -q "goes on with what is missing" "$T/err" || fail "it does not say how to go on: $(cat "$T/err")"
@@ -72,8 +77,7 @@ jq -e '.same >= 50' "$T/json" >/dev/null || fail "it began anew: $(cat "$T/json"
 alike "$T/many" "$MNT/many"
 "$WEIR" sync "$T/many" "$MNT/killed" -j 2 2>/dev/null &
 pid=$!
-some() { [ "$(find "$MNT/killed" -type f ! -name '.weir-sync*' 2>/dev/null | wc -l)" -ge 50 ]; }
-poll 30 some || fail "nothing is copied"
+poll 30 some "$MNT/killed" || fail "nothing is copied"
 kill -KILL $pid
 wait $pid 2>/dev/null
 "$WEIR" sync "$T/many" "$MNT/killed" >/dev/null || fail "sync after kill -9"

@@ -13,7 +13,7 @@ seed
 vm_disk tier 1G
 vm_disk journal 320M
 
-VM_TIMEOUT=$(amount 600 5400)
+VM_TIMEOUT=$(amount 1200 5400)
 export VM_TIMEOUT
 guest "SEED=$SEED ROUNDS=$(amount 3 40)" <<'GUEST'
 source "$TESTS/lib-flakey.sh"

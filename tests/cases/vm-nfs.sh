@@ -60,8 +60,11 @@ say "two mounts"
 # Programs.
 (cd "$MNT" && git init -q repo && cd repo && cp -r /etc/apt . && git add . && git -c user.name=a -c user.email=a@b commit -qm one &&
     git fsck --strict && git clone -q . ../clone && git -C ../clone status --porcelain) || fail "git"
+say "git"
 sqlite3 db 'create table t(a); insert into t values(1); insert into t select a+1 from t; pragma integrity_check' | grep -qx ok || fail "sqlite"
+say "sqlite"
 fsx -N 120 -S 1 fsx-file >/run/fsx.log 2>&1 || fail "fsx: $(tail -n 5 /run/fsx.log)"
+say "fsx"
 fio --name=v --directory="$MNT" --size=1M --bs=16k --rw=randwrite --verify=crc32c --do_verify=1 --end_fsync=1 --output=/run/fio.log ||
     fail "fio: $(tail -n 20 /run/fio.log)"
 say "programs"

@@ -141,14 +141,15 @@ impl Run {
         })
     }
 
-    /// A kind that was found wrong is not looked at again.
+    /// Each kind once at least, however slow the machine is. One that was found wrong is not looked at again.
     fn by_turns(&self) -> Found {
         let began = Instant::now();
         let mut rng = StdRng::seed_from_u64(self.seed);
         let mut nodes = Nodes::start(&self.setting);
         let (mut found, mut kept, mut number) = (Found::default(), Kept::default(), 0);
         let mut kinds: Vec<_> = KINDS.iter().filter(|(kind, _)| self.has(kind)).collect();
-        while began.elapsed() < self.time && !kinds.is_empty() {
+        let first = kinds.len();
+        while (began.elapsed() < self.time || number < first) && !kinds.is_empty() {
             let chosen =
                 if number < kinds.len() { number } else { rng.random_range(0..kinds.len()) };
             let (kind, round) = *kinds[chosen];

@@ -34,6 +34,12 @@ impl LeftOut {
         self.0.lock().get(who).is_some_and(|known| Instant::now() < known.until)
     }
 
+    /// It was left out, and did not give anything since.
+    #[cfg(test)]
+    pub(super) fn had(&self, who: &Fingerprint) -> bool {
+        self.0.lock().get(who).is_some_and(|known| known.times > 0)
+    }
+
     /// The bucket was faster than it, though that was asked later.
     pub(super) fn slow(&self, node: &Node) {
         self.note(node, 1);

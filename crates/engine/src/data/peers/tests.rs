@@ -140,14 +140,21 @@ async fn nodes_that_read_the_same_cost_one_pass_over_the_bucket() {
         reader.await.expect("reads");
     }
     let all = 6 * 8 * MIB;
-    // A machine that does much else may have an answer come so late that the bucket is asked, too.
-    assert!((all..all + all / 5).contains(&store.received()), "{} of {all}", store.received());
     let sum = |of: fn(&Figures) -> &AtomicU64| -> u64 {
         nodes.iter().map(|one| of(&one.figures).load(Ordering::Relaxed)).sum()
     };
-    assert_eq!(sum(|f| &f.given_bytes), sum(|f| &f.taken_bytes));
+    assert_eq!(sum(|f| &f.failures), 0);
     assert!(sum(|f| &f.taken_bytes) > 2 * all, "each takes about three of four parts");
-    assert_eq!((sum(|f| &f.hedges), sum(|f| &f.failures)), (0, 0));
+    // A machine that does much else may have an answer come so late that the bucket is asked, too.
+    let twice = sum(|f| &f.hedges) * 8 * MIB;
+    assert!(twice <= all / 2, "{twice} bytes were asked for twice");
+    assert!(
+        (all..=all + all / 5 + twice).contains(&store.received()),
+        "{} of {all}",
+        store.received()
+    );
+    let unused = sum(|f| &f.given_bytes) - sum(|f| &f.taken_bytes);
+    assert!(unused <= twice, "{unused} bytes were given in vain, {twice} asked for twice");
     let asked: Vec<_> = nodes.iter().map(|one| one.held.bytes()).collect();
     assert!(asked.iter().all(|bytes| *bytes > 0), "all of them ask the bucket: {asked:?}");
 }
@@ -181,7 +188,7 @@ async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Syn
     let peers = node(&store, 1, vec![other.clone()]);
     peers.listen(here(), None).await;
     store.read_all(&peers).await;
-    assert!(peers.left_out.has(&other.fingerprint));
+    assert!(peers.left_out.had(&other.fingerprint));
     let asked = hand.1.load(Ordering::Relaxed);
     assert!((1..=8).contains(&asked), "it was asked {asked} times");
 }
