@@ -167,9 +167,12 @@ fn keys_come_and_go_while_it_is_mounted_and_what_was_written_stays() {
     );
 
     // A new key, which the passphrase opens and the first key does not.
-    let rotated =
-        change(&world, &second, KeyChange::Rotate { stay: Vec::new(), drop_others: true })
-            .expect("rotates");
+    let rotated = change(
+        &world,
+        &second,
+        KeyChange::Rotate { stay: Vec::new(), drop_others: true, metadata_url: None },
+    )
+    .expect("rotates");
     assert_eq!((rotated.wraps.len(), rotated.older.len()), (1, 1));
     let (url, runtime) =
         (world.options.url.clone(), tokio::runtime::Runtime::new().expect("a runtime"));

@@ -243,6 +243,11 @@ impl Lifecycle {
         passed.map(|_| true)
     }
 
+    /// Whether the pass stands still, and is tried again.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.progress.lock().trouble.is_some()
+    }
+
     fn tell_of_trouble(&self, error: Option<FsError>) {
         let text = error.map(|error| error.to_string());
         let before = std::mem::replace(&mut self.progress.lock().trouble, text.clone());

@@ -1,7 +1,7 @@
 //! Snapshots of the whole volume: made, listed, held and deleted.
 
 pub(crate) mod diff;
-mod dumped;
+pub(crate) mod dumped;
 pub(crate) mod rules;
 pub(crate) mod schedule;
 
@@ -18,8 +18,13 @@ use crate::data::durability::Durability;
 use crate::data::holders::Holders;
 use crate::volume::context::Context;
 
+use dumped::Dumping;
+
 /// Segments looked at in one read.
 const PAGE: usize = 5_000;
+
+/// No snapshot is called so: dumps have the names of theirs.
+pub const NEWEST: &str = "newest";
 
 /// What nodes of this build say that they are.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -88,6 +93,7 @@ pub(crate) struct Snapshots {
     pub(crate) buckets: StripeSet,
     /// Why the last snapshot that was due could not be made.
     pub(crate) trouble: Mutex<Option<String>>,
+    pub(crate) dumping: Dumping,
 }
 
 impl Snapshots {
@@ -98,6 +104,10 @@ impl Snapshots {
         let SnapshotOptions { name, flush, rule } = options;
         self.context.check_writable()?;
         check_snapshot_name(name)?;
+        if name == NEWEST {
+            let text = "`newest` is what the newest dump is asked for by: choose another name";
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
         self.meta.checkpoints()?;
         if self.meta.snapshot(name).await.is_ok() {
             let text = format!("there is a snapshot `{name}` already: choose another name");

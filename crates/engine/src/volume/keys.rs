@@ -22,6 +22,8 @@ pub enum KeyChange {
         stay: Vec<Secret>,
         /// Whether others go.
         drop_others: bool,
+        /// Where the metadata's database is reached, if not where the volume says.
+        metadata_url: Option<String>,
     },
 }
 
@@ -45,10 +47,13 @@ pub async fn change_keys(
     let bucket = connector.connect(url)?;
     let format = read_format(url, connector).await?;
     let Some(encryption) = format.encryption.clone() else { return Err(not_encrypted(url)) };
-    let rotates = matches!(change, KeyChange::Rotate { .. });
-    if rotates {
+    let rotation = match &change {
+        KeyChange::Rotate { metadata_url, .. } => Some(metadata_url.clone()),
+        KeyChange::Add(..) | KeyChange::Remove(_) => None,
+    };
+    if let Some(at) = &rotation {
         // What one node sealed by the new key the others could not open.
-        check_not_shared(url, connector, &format).await?;
+        check_not_shared(url, connector, &format, at.as_deref()).await?;
         fail::fail_point!("engine::keys-checked");
     }
     let secret = match connector.secret.clone() {
@@ -68,7 +73,7 @@ pub async fn change_keys(
             add(&encryption, &unlock(&encryption, &secret)?, &name, &new, unix_s)
         }
         KeyChange::Remove(name) => remove(&encryption, &secret, &name),
-        KeyChange::Rotate { stay, drop_others } => {
+        KeyChange::Rotate { stay, drop_others, .. } => {
             let stay: Vec<Secret> = std::iter::once(secret).chain(stay).collect();
             rotate(&encryption, &stay, drop_others, unix_s)
         }
@@ -79,7 +84,9 @@ pub async fn change_keys(
     let encryption = changed.map_err(|error| error.within(url))?;
     let after = format.clone().with_encryption(Some(encryption.clone()));
     replace_format(&bucket, &format, &after).await?;
-    if rotates && let Err(error) = check_not_shared(url, connector, &format).await {
+    if let Some(at) = rotation
+        && let Err(error) = check_not_shared(url, connector, &format, at.as_deref()).await
+    {
         let text = "the key was rotated, and in that moment a node may have been mounted with those of before: unmount that \
                     one and mount it again, for it cannot read what others change from now on";
         return Err(FsError::new(ErrorKind::Conflict, text).with_source(error));
@@ -92,12 +99,13 @@ async fn check_not_shared(
     url: &BucketUrl,
     connector: &Connector,
     format: &VolumeFormat,
+    metadata_url: Option<&str>,
 ) -> Result<()> {
     if format.metadata.is_none() {
         return Ok(());
     }
     let buckets = stripe_set(format, connector.connect(url)?, connector).await?;
-    let metadata = Metadata::of(format, &buckets, None, connector.options.timeout_ms)?;
+    let metadata = Metadata::of(format, &buckets, metadata_url, connector.options.timeout_ms)?;
     let kv = metadata.hasty().follow(Component::Check).await?;
     let checked = check_no_nodes(url, &*kv).await;
     let _ = kv.close().await;

@@ -53,7 +53,8 @@ pub(crate) use refusal::Refusal;
 pub(crate) use scrub::{BeginScrub, EndScrub, GetScrub};
 pub(crate) use snapshots::{
     CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, DumpSnapshot,
-    GetSnapshotSchedule, GetSnapshotTotals, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
+    GetSnapshotSchedule, GetSnapshotTotals, HoldSnapshot, ListDumping, ListSnapshots,
+    SetSnapshotSchedule,
 };
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,

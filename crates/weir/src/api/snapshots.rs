@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_engine::{
-    DiffOptions, DiffPage, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotTotals,
-    SnapshotView,
+    DiffOptions, DiffPage, DumpingView, ScheduleView, SnapshotOptions, SnapshotRule,
+    SnapshotTotals, SnapshotView,
 };
 
 use super::call::call;
@@ -77,6 +77,12 @@ pub(crate) struct DumpSnapshot {
     pub(crate) name: String,
 }
 call!(Post "/v1/snapshots/dump", DumpSnapshot => SnapshotView);
+
+/// Dumps that the daemon writes at this moment.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListDumping {}
+call!(Get "/v1/snapshots/dumping", ListDumping => Vec<DumpingView>);
 
 /// Some of what is different between two snapshots, or a snapshot and the volume as it is now.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -99,6 +99,9 @@ pub(crate) struct KeyRotateArgs {
     /// Let those go that are not given
     #[arg(long)]
     pub(crate) drop_others: bool,
+    /// Where the metadata's database is reached, if not where `weir format` was told
+    #[arg(long, value_name = "URL")]
+    pub(crate) meta: Option<String>,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

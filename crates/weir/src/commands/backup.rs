@@ -183,7 +183,7 @@ async fn restore_metadata(args: &RestoreVolumeArgs, dump: &str) -> Result<ExitCo
     let url: BucketUrl = args.from.parse()?;
     let options = RestoreMetadataOptions {
         url: url.clone(),
-        dump: (dump != "newest").then(|| dump.to_owned()),
+        dump: (dump != weir_engine::NEWEST).then(|| dump.to_owned()),
         metadata: args.meta.clone(),
         accept_loss: args.accept_loss,
         connector: buckets::volume_connector(

@@ -89,7 +89,8 @@ async fn rotate(args: KeyRotateArgs) -> Result<()> {
     let profile = args.connect.profile.as_deref();
     let stays = args.stays.iter().map(|file| secrets::of_file(file, profile));
     let stays = stays.collect::<Result<Vec<_>>>()?;
-    let change = KeyChange::Rotate { stay: stays, drop_others: args.drop_others };
+    let (stay, drop_others, metadata_url) = (stays, args.drop_others, args.meta);
+    let change = KeyChange::Rotate { stay, drop_others, metadata_url };
     let encryption = changed(&args.url, &args.connect, change).await?;
     let note = "The new key seals what mounts write that begin from now on; all that was written stays readable.\n";
     say(&encryption, args.json, note)

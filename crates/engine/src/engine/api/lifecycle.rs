@@ -13,6 +13,11 @@ impl Engine {
         boxed(self.lifecycle.view())
     }
 
+    /// Whether the pass over objects stands still, and is tried again. Costs nothing.
+    pub fn lifecycle_stands_still(&self) -> bool {
+        self.lifecycle.stands_still()
+    }
+
     /// What would move at once if a directory had this rule, or none. Three reads for each 1,000 segments, and where there are
     /// rules of directories a GET for each of up to 1,000 segments.
     pub fn plan_lifecycle(

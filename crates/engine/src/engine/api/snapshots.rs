@@ -4,6 +4,7 @@ use weir_types::Result;
 
 use crate::engine::Engine;
 use crate::services::snapshots::diff::{DiffOptions, DiffPage};
+use crate::services::snapshots::dumped::DumpingView;
 use crate::services::snapshots::rules::SnapshotRule;
 use crate::services::snapshots::schedule::ScheduleView;
 use crate::services::snapshots::{SnapshotOptions, SnapshotTotals, SnapshotView};
@@ -74,6 +75,11 @@ impl Engine {
     /// again that was lost; goes with the snapshot. Reads all of them; a PUT for each 16 MiB, and one commit.
     pub fn dump_snapshot<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<SnapshotView>> {
         boxed(self.snapshots.dump(name))
+    }
+
+    /// Dumps that are being written by this node, and how far they are. Costs nothing.
+    pub fn dumping(&self) -> Vec<DumpingView> {
+        self.snapshots.dumping.view()
     }
 
     /// Makes the snapshots that are due, without waiting for the next look, which is every 15 s. Costs two reads

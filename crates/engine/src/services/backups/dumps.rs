@@ -37,13 +37,13 @@ pub(crate) async fn write_dump(
     (url, format): (&str, &VolumeFormat),
     buckets: &StripeSet,
     (name, row, view): (&str, &SnapshotRow, &Meta),
+    progress: &BackupProgress,
 ) -> Result<()> {
     let (bucket, at) = (buckets.first(), at(&format.id, row.number));
     let wanted = wanted(view).await?;
     let rows_id = SegmentId::new(row.created_ms, u128::from(row.number));
-    let (keys, progress) = (buckets.keys(), BackupProgress::default());
-    let Written { objects, sum } =
-        write_rows(bucket, (&at, rows_id), (keys, view), &progress).await?;
+    let of = (buckets.keys(), view);
+    let Written { objects, sum } = write_rows(bucket, (&at, rows_id), of, progress).await?;
     fail::fail_point!("engine::dump-rows");
     let rows = BackupView::of_rows((name, url, format, row), rows_id, (objects, sum));
     let object_bytes = wanted.iter().map(|(_, bytes)| bytes).sum();

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use weir_engine::{
-    BucketUrl, DiffOptions, DiffPage, DifferenceView, ScheduleView, SnapshotOptions, SnapshotRule,
-    SnapshotView,
+    BucketUrl, DiffOptions, DiffPage, DifferenceView, DumpingView, ScheduleView, SnapshotOptions,
+    SnapshotRule, SnapshotView,
 };
 use weir_types::{FsError, Result};
 
 use crate::api::{
     CreateSnapshot, DeleteSnapshot, DiffSnapshots, DumpSnapshot, GetSnapshotSchedule, HoldSnapshot,
-    ListSnapshots, SetSnapshotSchedule,
+    ListDumping, ListSnapshots, SetSnapshotSchedule,
 };
 use crate::cli::SnapshotPlaceArgs;
 use crate::client::Client;
 use crate::commands::temporary_mount::TemporaryMount;
+use crate::progress::{Progress, Unit};
 
 /// Who has the volume.
 pub(crate) enum Asked {
@@ -117,20 +118,27 @@ impl Asked {
         }
     }
 
-    /// Dumps one after the other.
+    /// Dumps one after the other, and shows how far each is.
     pub(super) async fn dump(self, names: &[String]) -> Result<Vec<SnapshotView>> {
         let mut done = Vec::with_capacity(names.len());
         match self {
             Asked::Daemon(client, _) => {
                 for name in names {
-                    done.push(client.call(&DumpSnapshot { name: name.clone() }).await?);
+                    let call = DumpSnapshot { name: name.clone() };
+                    let work = client.call(&call);
+                    let rows = async || {
+                        let all = client.call(&ListDumping {}).await.unwrap_or_default();
+                        rows_of(&all, name)
+                    };
+                    done.push(dumped(name, work, rows).await?);
                 }
                 Ok(done)
             }
             Asked::Opened(mount) => {
                 let work = async |engine: &weir_engine::Engine| {
                     for name in names {
-                        done.push(engine.dump_snapshot(name).await?);
+                        let rows = async || rows_of(&engine.dumping(), name);
+                        done.push(dumped(name, engine.dump_snapshot(name), rows).await?);
                     }
                     Ok(done)
                 };
@@ -179,5 +187,27 @@ impl Asked {
                 mount.run(work).await
             }
         }
+    }
+}
+
+fn rows_of(all: &[DumpingView], name: &str) -> u64 {
+    all.iter().find(|one| one.name == name).map_or(0, |one| one.rows)
+}
+
+/// Waits for a dump, and shows how many rows of it there are.
+async fn dumped(
+    name: &str,
+    work: impl Future<Output = Result<SnapshotView>>,
+    rows: impl AsyncFn() -> u64,
+) -> Result<SnapshotView> {
+    let mut progress = Progress::new(Unit::Objects);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(progress.interval()) => {}
+        }
+        let rows = rows().await;
+        progress.show(rows, None, &format!("{rows} rows of the metadata of {name} dumped"));
     }
 }

@@ -100,6 +100,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         quotas: quotas.unwrap_or_default(),
         schedule: schedule.unwrap_or_default(),
         scrub,
+        lifecycle_stands_still: engine.lifecycle_stands_still(),
         cold_bytes,
         io_per_s,
         ops: shared.fuse_requests(),

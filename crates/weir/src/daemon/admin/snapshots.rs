@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_engine::{DiffPage, ScheduleView, SnapshotTotals, SnapshotView};
+use weir_engine::{DiffPage, DumpingView, ScheduleView, SnapshotTotals, SnapshotView};
 use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{
     CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, DumpSnapshot,
-    GetSnapshotSchedule, GetSnapshotTotals, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
+    GetSnapshotSchedule, GetSnapshotTotals, HoldSnapshot, ListDumping, ListSnapshots,
+    SetSnapshotSchedule,
 };
 use crate::daemon::shared::DaemonState;
 
@@ -17,6 +18,7 @@ pub(super) fn add(routes: Routes) -> Routes {
         .on(list)
         .on(schedule)
         .on(diff)
+        .on(dumping)
         .wholly(create)
         .wholly(delete)
         .wholly(hold)
@@ -84,6 +86,13 @@ async fn dump(
     DumpSnapshot { name }: DumpSnapshot,
 ) -> Result<SnapshotView> {
     shared.engine.dump_snapshot(&name).await
+}
+
+async fn dumping(
+    shared: Arc<DaemonState>,
+    ListDumping {}: ListDumping,
+) -> Result<Vec<DumpingView>> {
+    Ok(shared.engine.dumping())
 }
 
 async fn diff(shared: Arc<DaemonState>, DiffSnapshots(options): DiffSnapshots) -> Result<DiffPage> {

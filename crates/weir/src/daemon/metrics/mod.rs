@@ -41,6 +41,7 @@ impl Collector for Told {
         self.gauges(&mut to)?;
         self.bucket_bytes(&mut to)?;
         self.cold_bytes(&mut to)?;
+        self.lifecycle(&mut to)?;
         self.counters(&mut to)?;
         self.leases(&mut to)?;
         self.fuse_requests(&mut to)?;
@@ -138,6 +139,14 @@ impl Told {
             "Bytes of the volume's segments in its buckets, compressed, with what is dead in them",
         );
         to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn lifecycle(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let help =
+            "Whether the pass that moves what is not used into cheaper classes fails: 1, or 0";
+        let value = f64::from(u8::from(self.lifecycle_stands_still));
+        to.encode_descriptor("lifecycle_stands_still", help, None, MetricType::Gauge)?
+            .encode_gauge(&value)
     }
 
     fn cold_bytes(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -82,6 +82,7 @@ fn sample() -> Told {
         quotas: Vec::new(),
         schedule: ScheduleView::default(),
         scrub: None,
+        lifecycle_stands_still: false,
         cold_bytes: Some([0, 0, 7]),
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),

@@ -25,6 +25,7 @@ pub(crate) struct Told {
     pub(crate) quotas: Vec<QuotaView>,
     pub(crate) schedule: ScheduleView,
     pub(crate) scrub: Option<ScrubView>,
+    pub(crate) lifecycle_stands_still: bool,
     /// Bytes in each of the storage classes but the first, as far as that is known.
     pub(crate) cold_bytes: Option<[u64; StorageClass::COLD.len()]>,
     /// Reads and writes a second, of late.
