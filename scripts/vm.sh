@@ -271,7 +271,8 @@ run() { # JOB [ARG...]
         ! grep -q VM-INIT "$WORK/output" || break
         echo "vm.sh: the kernel did not come up" >&2
     done
-    status=$(sed -n 's/^VM-STATUS //p' "$WORK/output" | tail -1)
+    # Behind what a program left on the line.
+    status=$(sed -nE 's/^.*VM-STATUS ([0-9]+).*/\1/p' "$WORK/output" | tail -1)
     [ -n "$status" ] || echo "vm.sh: the guest ended without a status" >&2
     return "${status:-125}"
 }

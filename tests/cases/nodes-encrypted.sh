@@ -87,6 +87,7 @@ sums "$A" >"$T/all"
 nodes_umount
 refused "a rotation that cannot look for nodes" "127.0.0.1:1" "$WEIR" key rotate "$URL" --stays "$ESCROW" \
     --meta postgres://weir@127.0.0.1:1/weir
+sed -i 'p; s/^[^:]*/localhost/' "$PGPASSFILE"
 run key rotate "$URL" --stays "$ESCROW" --meta "postgres://weir@localhost:$PG_PORT/weir"
 sound
 

@@ -41,7 +41,7 @@ use crate::services::quarantine::{Places, Quarantine};
 use crate::services::quotas::QuotaKeeper;
 use crate::services::scrub::{ScrubParts, Scrubber};
 use crate::services::snapshots::Snapshots;
-use crate::services::snapshots::dumped::Dumping;
+use crate::services::snapshots::dumping::Dumping;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;

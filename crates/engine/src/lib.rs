@@ -62,7 +62,7 @@ pub use services::quarantine::{
 pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
 pub use services::scrub::{Lost, ScrubView};
 pub use services::snapshots::diff::{DiffOptions, DiffPage, DifferenceView, NameChange};
-pub use services::snapshots::dumped::DumpingView;
+pub use services::snapshots::dumping::DumpingView;
 pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule, moment_name};
 pub use services::snapshots::schedule::{RuleView, ScheduleView};
 pub use services::snapshots::{NEWEST, SnapshotOptions, SnapshotTotals, SnapshotView};

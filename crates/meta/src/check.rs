@@ -241,7 +241,8 @@ impl Checker {
             None => self.tell(format!("{what}: inode {} is not there", entry.ino)),
         }
         if let (Some(dir), Some(node)) = (self.nodes.get(&dir), self.nodes.get(&entry.ino))
-            && let Some(wrong) = self.accounts.misplaced(entry.ino, node, Some(dir))
+            && let Some(wrong) =
+                self.accounts.misplaced((entry.ino, is_dir), node.account, dir.account)
         {
             self.tell(format!("{what}: inode {} {wrong}", entry.ino));
         }
@@ -476,8 +477,8 @@ impl Checker {
         if !self.nodes.contains_key(&Ino::ROOT) {
             self.tell("the root directory is not there".to_owned());
         }
-        let root = self.nodes.get(&Ino::ROOT);
-        let wrong = root.and_then(|root| self.accounts.misplaced(Ino::ROOT, root, None));
+        let root = self.nodes.get(&Ino::ROOT).map(|root| root.account).unwrap_or_default();
+        let wrong = self.accounts.misplaced((Ino::ROOT, true), root, Account::default());
         if let Some(wrong) = wrong {
             self.tell(format!("the root directory {wrong}"));
         }

@@ -1,7 +1,8 @@
 //! Snapshots of the whole volume: made, listed, held and deleted.
 
 pub(crate) mod diff;
-pub(crate) mod dumped;
+mod dumped;
+pub(crate) mod dumping;
 pub(crate) mod rules;
 pub(crate) mod schedule;
 
@@ -18,7 +19,7 @@ use crate::data::durability::Durability;
 use crate::data::holders::Holders;
 use crate::volume::context::Context;
 
-use dumped::Dumping;
+use dumping::Dumping;
 
 /// Segments looked at in one read.
 const PAGE: usize = 5_000;

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use weir_types::{FileKind, Ino, TreeId};
+use weir_types::{Account, Ino, TreeId};
 
-use super::Node;
 use crate::{QuotaOf, QuotaRow};
 
 const AGAIN: &str = "remove the quota and set it anew: `weir quota remove`, `weir quota set`";
@@ -36,12 +35,16 @@ impl Accounts {
         }
     }
 
-    /// What is wrong about whom an inode in `dir` counts for, or the root, which is in none.
-    pub(super) fn misplaced(&self, ino: Ino, node: &Node, dir: Option<&Node>) -> Option<String> {
-        let (counts, top) = (node.account, self.tops.get(&ino).copied());
-        let lies_in = top.or(dir.and_then(|dir| dir.account.tree));
-        let has_one_place = node.kind == FileKind::Directory;
-        if has_one_place && !self.trees_move && counts.tree != lies_in {
+    /// What is wrong about whom an inode counts for, by that of the directory that it is in. Of a file only that of its owners
+    /// is looked at.
+    pub(super) fn misplaced(
+        &self,
+        (ino, is_dir): (Ino, bool),
+        counts: Account,
+        above: Account,
+    ) -> Option<String> {
+        let lies_in = self.tops.get(&ino).copied().or(above.tree);
+        if is_dir && !self.trees_move && counts.tree != lies_in {
             let name = |tree: Option<TreeId>| match tree {
                 Some(tree) => format!("the quota of tree {}", tree.0),
                 None => "no quota of a tree".to_owned(),

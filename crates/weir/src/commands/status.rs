@@ -31,10 +31,11 @@ const DEAD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     prices::at(&PriceBook::built_in(), &args.region)?;
+    let asked = async |client: &Client| Asked::of(client, !args.json).await;
     let (statuses, silent) = match &args.dir {
-        Some(dir) => (vec![Asked::of(&Client::at(dir)?).await?], Vec::new()),
+        Some(dir) => (vec![asked(&Client::at(dir)?).await?], Vec::new()),
         None => {
-            let Heard { answers, mut silent } = Heard::from(Client::all(), Asked::of).await;
+            let Heard { answers, mut silent } = Heard::from(Client::all(), asked).await;
             silent.extend(dead_mounts().await?);
             (answers.into_iter().map(|(_, status)| status).collect(), silent)
         }

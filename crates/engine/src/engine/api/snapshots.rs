@@ -4,7 +4,7 @@ use weir_types::Result;
 
 use crate::engine::Engine;
 use crate::services::snapshots::diff::{DiffOptions, DiffPage};
-use crate::services::snapshots::dumped::DumpingView;
+use crate::services::snapshots::dumping::DumpingView;
 use crate::services::snapshots::rules::SnapshotRule;
 use crate::services::snapshots::schedule::ScheduleView;
 use crate::services::snapshots::{SnapshotOptions, SnapshotTotals, SnapshotView};

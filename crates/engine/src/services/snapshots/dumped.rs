@@ -3,17 +3,11 @@
 //! The dump goes before the snapshot: what it names is there as long as it is.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::{SnapshotView, Snapshots};
-use crate::services::backups::BackupProgress;
 use crate::services::backups::dumps::{remove_dump, sweep_dumps, write_dump};
 
 /// Rows that the metadata keeps of this: one for each snapshot that may have a dump, whose value says whether it is whole,
@@ -23,40 +17,6 @@ const BY_THEMSELVES: &str = "snapshots/dump";
 /// Something of a dump may be there.
 const BEGUN: &[u8] = b"0";
 const WHOLE: &[u8] = b"1";
-
-/// A dump that is being written by this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DumpingView {
-    /// The snapshot.
-    pub name: String,
-    /// Rows of metadata that are read by now.
-    pub rows: u64,
-}
-
-/// How far dumps are, as long as somebody writes them.
-#[derive(Default)]
-pub(crate) struct Dumping(Mutex<Vec<(String, Weak<BackupProgress>)>>);
-
-impl Dumping {
-    pub(crate) fn view(&self) -> Vec<DumpingView> {
-        let mut all = self.0.lock();
-        all.retain(|(_, progress)| progress.strong_count() > 0);
-        let told = all.iter().filter_map(|(name, progress)| {
-            let rows = progress.upgrade()?.rows.load(Ordering::Relaxed);
-            Some(DumpingView { name: name.clone(), rows })
-        });
-        told.collect()
-    }
-
-    /// Who writes one holds what is answered.
-    fn begin(&self, name: &str) -> Arc<BackupProgress> {
-        let progress = Arc::default();
-        let mut all = self.0.lock();
-        all.retain(|(_, progress)| progress.strong_count() > 0);
-        all.push((name.to_owned(), Arc::downgrade(&progress)));
-        progress
-    }
-}
 
 impl Snapshots {
     /// The numbers of snapshots that have a dump; with `begun` also those of which something may be there. One read.

@@ -1,26 +1,36 @@
 //! What a mount has cost, as `weir bill` has it, in two lines.
 
+use std::time::Duration;
+
 use weir_cost::PriceBook;
 use weir_engine::Period;
 use weir_types::{Bytes, Result};
 
-use super::row;
 use crate::api::{GetUsed, StatusAnswer};
 use crate::bill::{cost_of, month_of_storage};
 use crate::client::Client;
 
+const NOT_TOLD: &str = "not known: the metadata does not answer";
+/// How long what was used may take to be told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What a daemon says.
 pub(super) struct Asked {
     pub(super) status: StatusAnswer,
-    /// What was used since the mount.
-    pub(super) used: Period,
+    /// What was used since the mount; nothing where it is not told in time, or not asked for.
+    pub(super) used: Option<Period>,
 }
 
 impl Asked {
-    pub(super) async fn of(client: &Client) -> Result<Self> {
+    /// A status is told whatever is away; what costs are made of is in the metadata.
+    pub(super) async fn of(client: &Client, with_costs: bool) -> Result<Self> {
         let status = client.status().await?;
-        let used = client.call(&GetUsed { since_unix_ms: None, node: true }).await?;
-        Ok(Self { status, used })
+        if !with_costs {
+            return Ok(Self { status, used: None });
+        }
+        let call = GetUsed { since_unix_ms: None, node: true };
+        let used = tokio::time::timeout(PATIENCE, client.call(&call)).await;
+        Ok(Self { status, used: used.ok().and_then(Result::ok) })
     }
 }
 
@@ -34,11 +44,15 @@ pub(super) fn costs(asked: &Asked, region: &str) -> Vec<Vec<String>> {
         Some(_) => "in the bucket, compressed, with what is not collected yet",
         None => "before compression: what is in the bucket is not known",
     };
+    let (since, month) = match used {
+        Some(used) => (
+            cost_of(used, prices).to_string(),
+            month_of_storage(stored_bytes, used, prices).to_string(),
+        ),
+        None => (NOT_TOLD.to_owned(), NOT_TOLD.to_owned()),
+    };
     vec![
-        row(["since the mount", &cost_of(used, prices).to_string()]),
-        row([
-            &format!("storage of {size} a month ({what})"),
-            &month_of_storage(stored_bytes, used, prices).to_string(),
-        ]),
+        vec!["since the mount".to_owned(), since],
+        vec![format!("storage of {size} a month ({what})"), month],
     ]
 }

@@ -45,7 +45,8 @@ fn status() -> StatusAnswer {
 }
 
 fn told(status: &StatusAnswer) -> String {
-    describe(&Asked { status: status.clone(), used: Default::default() }, "us-east-1")
+    let used = Some(weir_engine::Period::default());
+    describe(&Asked { status: status.clone(), used }, "us-east-1")
 }
 
 #[test]
@@ -96,11 +97,19 @@ fn what_lies_in_a_cheaper_class_costs_what_it_does_there() {
     let cold = used.used.cold.last_mut().expect("a class");
     (cold.requests, cold.read_bytes, cold.bucket_bytes) = (10, 10 << 30, 100 << 30);
     used.used.get_requests = 10;
-    let text = describe(&Asked { status, used }, "us-east-1");
+    let text = describe(&Asked { status, used: Some(used) }, "us-east-1");
     // 10 GB x $0.03, and 10 GETs x $0.01 / 1000.
     assert!(text.lines().any(|l| l.contains("since the mount") && l.contains("$0.30")), "{text}");
     // 100 GB x $0.004.
     assert!(text.lines().any(|l| l.contains("100 GiB a month") && l.contains("$0.40")), "{text}");
+}
+
+#[test]
+fn what_is_not_told_in_time_is_not_free() {
+    let text = describe(&Asked { status: status(), used: None }, "us-east-1");
+    let costs = text.split("cost at S3 list prices").nth(1).expect("costs");
+    assert_eq!(costs.matches("not known: the metadata").count(), 2, "{text}");
+    assert!(!costs.contains('$'), "{text}");
 }
 
 #[test]
