@@ -115,8 +115,8 @@ impl Meta {
     }
 
     /// A number for the quota of the tree below `root`, with its row, of which nothing counts yet; `None` where somebody
-    /// else has set one there meanwhile. One that is removed may still be there beside it. From then on no build opens the volume that knows no quotas. Two read rounds and
-    /// one commit. `NotDirectory` for what is none.
+    /// else has set one there meanwhile. One that is removed may still be there beside it. From then on no build opens the
+    /// volume that knows no quotas. Two read rounds and one commit. `NotDirectory` for what is none.
     pub async fn new_tree_quota(&self, root: Ino, row: &QuotaRow) -> Result<Option<TreeId>> {
         let mut tries = Tries::new("set a quota");
         loop {
