@@ -79,12 +79,7 @@ pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<E
     let begun = begun.and_then(|(runtime, directory)| {
         let invocation = Invocation::new(argv, directory);
         let (shared, mount) = match &handed {
-            None => {
-                let ends = end_by_signals(&runtime)?;
-                let started = start(&runtime, &work, invocation, None)?;
-                ends.abort();
-                started
-            }
+            None => start(&runtime, &work, invocation, None)?,
             Some(_) => start_unharmed(&runtime, &work, invocation, handed.as_ref())?,
         };
         Ok((runtime, shared, mount))
@@ -149,19 +144,13 @@ fn live(runtime: Runtime, shared: Arc<DaemonState>, mount: Option<FuseMount>) ->
 
 /// Serves once more, as if it had just been called. What is in the way of that may pass.
 fn live_again(work: &Work, invocation: Invocation) -> Life {
-    let begun = make_runtime().and_then(|runtime| {
-        let ends = end_by_signals(&runtime)?;
-        match start(&runtime, work, invocation, None) {
-            Ok((shared, mount)) => {
-                ends.abort();
-                Ok((runtime, shared, mount))
-            }
-            Err(error) => {
-                tracing::error!("serving again failed, and is tried again: {error}");
-                runtime.block_on(tokio::time::sleep(AGAIN_AFTER));
-                runtime.shutdown_timeout(LAST_ANSWERS);
-                Err(error)
-            }
+    let begun = make_runtime().and_then(|runtime| match start(&runtime, work, invocation, None) {
+        Ok((shared, mount)) => Ok((runtime, shared, mount)),
+        Err(error) => {
+            tracing::error!("serving again failed, and is tried again: {error}");
+            runtime.block_on(tokio::time::sleep(AGAIN_AFTER));
+            runtime.shutdown_timeout(LAST_ANSWERS);
+            Err(error)
         }
     });
     match begun {
@@ -241,6 +230,7 @@ fn start(
     invocation: Invocation,
     handed: Option<&Handed>,
 ) -> Result<Started> {
+    let ends = if handed.is_none() { Some(end_by_signals(runtime)?) } else { None };
     let mounted = handed.map(Handed::mountpoint);
     let mut options = options::resolve(work, mounted.as_deref())?;
     if work.stands_by() {
@@ -264,7 +254,7 @@ fn start(
         return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
     }
     let wanted = (options.nbd, options.nfs, options.fuse);
-    let (block, nfs, mount) = match open_doors(runtime, &engine, wanted, handed) {
+    let (block, nfs, mount) = match open_doors(runtime, &engine, wanted, handed, ends) {
         Ok(doors) => doors,
         // As if it were killed: what goes on next needs what programs have open.
         Err(error) if handed.is_some() => return Err(error),
@@ -321,12 +311,14 @@ fn come_back_when_lost(runtime: &Runtime, work: &Work, shared: &Arc<DaemonState>
     }
 }
 
-/// Opens the doors; that of the kernel as it was, where it was handed over.
+/// Opens the doors; that of the kernel as it was, where it was handed over. From the first that others may use no
+/// signal ends the process any more: [`signals::listen`] takes those that come.
 fn open_doors(
     runtime: &Runtime,
     engine: &Arc<Engine>,
     (nbd, nfs, fuse): (NbdOptions, Option<NfsOptions>, Option<FuseOptions>),
     handed: Option<&Handed>,
+    ends: Option<JoinHandle<()>>,
 ) -> Result<(BlockDoor, NfsDoor, Option<FuseMount>)> {
     let block = runtime.block_on(BlockDoor::open(engine, nbd))?;
     let nfs = match runtime.block_on(BoundDoor::new(engine, nfs)) {
@@ -336,6 +328,11 @@ fn open_doors(
             return Err(error);
         }
     };
+    if let Some(ends) = ends {
+        ends.abort();
+        // It may be at work just now. How it ended is no matter.
+        let _ = runtime.block_on(ends);
+    }
     let mount = fuse.map(|fuse| {
         let (engine, runtime) = (engine.clone(), runtime.handle().clone());
         match handed {
