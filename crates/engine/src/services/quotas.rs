@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use weir_meta::{Meta, QuotaOf, QuotaRow, SeenQuota, path_of};
+use weir_meta::{Meta, QuotaOf, QuotaRow, QuotaUsed, SeenQuota, path_of};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
-use crate::data::quotas::{Quota, Quotas, Whose};
+use crate::data::quotas::{Quotas, Whose};
 use crate::volume::context::Context;
 use crate::volume::locks::{self, Place};
 
@@ -101,7 +101,7 @@ impl QuotaKeeper {
                 // One was set there again.
                 continue;
             }
-            let view = self.view(*of, quota).await?;
+            let view = self.view(*of, &quota.row, quota.used).await?;
             if view.path.is_none() && quota.row.root.is_some() {
                 // Its directory was removed.
                 self.wanted.notify_one();
@@ -118,13 +118,12 @@ impl QuotaKeeper {
         let whose = Whose::of(&self.meta.inode(ino).await?);
         let mut all = Vec::new();
         for (of, quota) in self.quotas.over(whose).await? {
-            all.push(self.view(of, &quota).await?);
+            all.push(self.view(of, &quota.row, quota.used).await?);
         }
         Ok(all)
     }
 
-    async fn view(&self, of: QuotaOf, quota: &Quota) -> Result<QuotaView> {
-        let row = &quota.row;
+    async fn view(&self, of: QuotaOf, row: &QuotaRow, used: QuotaUsed) -> Result<QuotaView> {
         let path = match row.root {
             Some(root) => path_of(&**self.meta.kv(), root).await?,
             None => None,
@@ -142,9 +141,9 @@ impl QuotaKeeper {
             },
             path: path.map(shown),
             bytes_max: row.bytes_max,
-            bytes_used: quota.used.bytes,
+            bytes_used: used.bytes,
             files_max: row.files_max,
-            files_used: quota.used.files,
+            files_used: used.files,
             counting: row.counting.then(|| walked.unwrap_or(0)),
             removed: row.removed,
         })
@@ -211,7 +210,7 @@ impl QuotaKeeper {
     pub(crate) async fn remove(&self, subject: QuotaSubject) -> Result<QuotaView> {
         self.context.check_writable()?;
         let _setting = self.setting.lock().await;
-        let of = loop {
+        let (of, removed) = loop {
             let rows = self.meta.quotas().await?;
             let found = rows.iter().find(|quota| is_of(subject, quota) && !quota.row.removed);
             let Some(quota) = found else {
@@ -226,11 +225,18 @@ impl QuotaKeeper {
                 root: quota.row.root,
             };
             if self.meta.set_quota(quota.of, Some(quota), Some(&removed)).await? {
-                break quota.of;
+                break (quota.of, removed);
             }
         };
         self.changed().await?;
-        self.view_of(of).await
+        match self.quotas.all().await?.get(&of) {
+            Some(quota) => self.view(of, &quota.row, quota.used).await,
+            // Little counted for it: it is gone already.
+            None => {
+                let row = QuotaRow { counting: false, ..removed };
+                self.view(of, &row, QuotaUsed::default()).await
+            }
+        }
     }
 
     async fn changed(&self) -> Result<()> {
@@ -243,7 +249,7 @@ impl QuotaKeeper {
     async fn view_of(&self, of: QuotaOf) -> Result<QuotaView> {
         let all = self.quotas.all().await?;
         match all.get(&of) {
-            Some(quota) => self.view(of, quota).await,
+            Some(quota) => self.view(of, &quota.row, quota.used).await,
             None => Err(FsError::new(ErrorKind::Conflict, "the quota was removed meanwhile")),
         }
     }
