@@ -12,8 +12,8 @@
 # WEIR_TEST_TRIES=2 runs up to six failed cases once more, each alone, and names those that pass then: each is a
 #           finding to look into, whose first log is shown, but no reason to give up an hour's run
 #
-# A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
-# side by side). Soaking makes it ten times that. One that measures time says `# alone`, one that needs a machine with
+# A case may say `# time-limit: SECONDS` in its head; else it has 300; twice that on a slow machine, three times beside
+# others. Soaking makes it ten times that. One that measures time says `# alone`, one that needs a machine with
 # little else to do `# quiet`: of those one runs for each processor, when no others do. One that keeps all
 # processors busy, as an emulated machine does, says `# busy`: of these one runs at a time. Those that took longest the last
 # time (case-times in WEIR_CACHE) come first. Ends with the ten longest, how busy the processors were, and
@@ -62,10 +62,10 @@ stop() {
 trap stop INT TERM
 
 # Runs one case, leaves its exit code and seconds in files, and says how it ended.
-run_case() { # NAME
+run_case() { # NAME TIMES-ITS-LIMIT
     local name=$1 file=tests/cases/$1.sh log=$root/$1.log limit began seconds status case_pid
     limit=$(sed -n 's/^# time-limit: *\([0-9]*\).*/\1/p' "$file" | head -1)
-    limit=$((${limit:-300} * jobs * (WEIR_SOAK ? 10 : 1)))
+    limit=$((${limit:-300} * $2 * (WEIR_SOAK ? 10 : 1)))
     began=$EPOCHREALTIME
     mkdir "$root/$name"
     # In a mount namespace of its own: those that cases make have no copies of other cases' mounts then, by which
@@ -129,7 +129,7 @@ find_next() {
 run_shared() { # JOBS
     while [ ${#shared[@]} -gt 0 ]; do
         if [ ${#running[@]} -lt "$1" ] && find_next; then
-            run_case "${shared[at]}" &
+            run_case "${shared[at]}" 3 &
             running[$!]=${shared[at]}
             unset "shared[at]"
         else
@@ -146,7 +146,7 @@ run_shared "$jobs"
 shared=("${quiet[@]}")
 run_shared $((jobs < $(nproc) ? jobs : $(nproc)))
 for name in "${alone[@]}"; do
-    run_case "$name" &
+    run_case "$name" 2 &
     wait
 done
 read -r -a cpu_after </proc/stat
@@ -188,7 +188,7 @@ if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ $failed -gt 0 ] && [ $failed -le 6 ]; th
         for of in "$name" "$name.log" "$name.status"; do
             [ ! -e "$root/$of" ] || mv "$root/$of" "$root/first-$of"
         done
-        run_case "$name" &
+        run_case "$name" 2 &
         wait
     done
     count_failures

@@ -113,7 +113,9 @@ fn hold(client: &mut Client, done: &mut Done) -> Option<StateId> {
             }
         }
     };
-    let locker = Locker::New(opened.id, b"owner");
+    // As it is of late: one that this client gave up waiting for may still be done at the server and count it up.
+    let id = opened.id.with(0);
+    let locker = Locker::New(id, b"owner");
     let taking = ops::lock(lock::WRITE, !first, ALL, &locker);
     let taken = patiently(|| match client.stat(&file, taking.clone()) {
         OK => Ok(()),
@@ -126,8 +128,6 @@ fn hold(client: &mut Client, done: &mut Done) -> Option<StateId> {
     if !first {
         client.call(&[reclaim_complete(false)]).ok();
     }
-    // As it is of late: one that this client gave up waiting for may still be done at the server and count it up.
-    let id = opened.id.with(0);
     (done.file, done.id) = (file, Some(id));
     Some(id)
 }
