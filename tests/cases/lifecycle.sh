@@ -147,6 +147,11 @@ same "$(lakes STANDARD_IA)" 3 "objects of the link that moved"
 lifecycle show "$MNT" || fail "show"
 is '[.rules[] | [.path, .link != null]]' '[["/lake",true]]'
 is '[.object_classes[] | [.class, .bytes]]' '[["STANDARD_IA",6000000]]'
+billed() { [ "$("$WEIR" bill "$MNT" --json | jq -c .used.used.linked_bytes)" = '[6,6000000,0,0]' ]; }
+poll 10 billed || fail "objects of the link on the bill: $("$WEIR" bill "$MNT" --json | jq -c .used)"
+"$WEIR" bill "$MNT" | grep -q 'linked objects in STANDARD' || fail "the bill has no line for them: $("$WEIR" bill "$MNT")"
+scraped='weir_linked_class_bytes{.*class="STANDARD_IA"} 6000000'
+"$WEIR" metrics "$MNT" | grep -q "$scraped" || fail "metrics: $("$WEIR" metrics "$MNT" | grep linked)"
 cold
 "$WEIR" refresh "$LAKE" --wait >/dev/null || fail "refresh"
 (cd "$LAKE" && sha256sum -c --quiet "$T/lake.sums") || fail "bytes changed"

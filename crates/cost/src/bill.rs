@@ -61,6 +61,8 @@ pub struct Usage {
     pub stored_bytes: u64,
     /// What of it, and of the requests, was in other storage classes than the first.
     pub cold: Vec<ColdUsage>,
+    /// Bytes of other buckets' objects that were files, in each class, the first one first.
+    pub linked_bytes: [u64; StorageClass::ALL.len()],
     /// What was restored out of archive classes, and by which of the requests.
     pub restored: Vec<Restored>,
     /// Requests made.
@@ -201,6 +203,12 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
         ),
     ];
     lines.extend(usage.cold.iter().flat_map(|cold| cold_lines(prices, cold, months, times)));
+    let linked =
+        StorageClass::ALL.into_iter().zip(usage.linked_bytes).filter(|(_, bytes)| *bytes > 0);
+    lines.extend(linked.map(|(class, bytes)| {
+        let gb_months = bytes as f64 / GB * months;
+        line(&format!("linked objects in {class}"), Item::of_class(class).keep, gb_months)
+    }));
     lines.extend(usage.restored.iter().flat_map(|restored| restored.lines(prices, times)));
     if let Some(host) = &usage.host {
         let disk_gb_months = host.disk_bytes as f64 / GB * months;

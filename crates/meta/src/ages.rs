@@ -3,6 +3,7 @@
 //! A segment without a row was used when it was made, and is in the first class. Rows only say what something costs:
 //! where one is missing or behind, no byte is in another place.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_types::{Ino, Result, SegmentId, StorageClass};
 
@@ -38,6 +39,15 @@ pub struct ObjectAge {
     pub etag: Option<String>,
     /// Its age.
     pub age: SegmentAge,
+}
+
+/// Bytes of files that are objects of linked buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkedBytes {
+    /// In each class, in the order of [`StorageClass::ALL`]; what no rule has looked at is in the first.
+    pub in_class: [u64; StorageClass::ALL.len()],
+    /// Objects of which an age is noted.
+    pub noted: u64,
 }
 
 impl Meta {
@@ -132,18 +142,44 @@ impl Meta {
 
     /// The bytes of segments in each of the classes but the first, in their order. One scan for each 10,000 rows.
     pub(crate) async fn cold_bytes(&self) -> Result<[u64; StorageClass::COLD.len()]> {
-        let mut bytes = [0; StorageClass::COLD.len()];
+        Ok(self.cold_bytes_of(keys::SEGMENT_AGE, |age: &SegmentAge| *age).await?.0)
+    }
+
+    /// The bytes of objects of linked buckets. A read for each link, and one scan for each 10,000 objects of which an
+    /// age is noted.
+    pub async fn linked_bytes(&self) -> Result<LinkedBytes> {
+        let mut all = 0;
+        for (link, _) in self.links().await? {
+            all += self.link_usage(link).await?.bytes;
+        }
+        let (cold, noted) = self.cold_bytes_of(keys::OBJECT_AGE, |of: &ObjectAge| of.age).await?;
+        let mut in_class = [0; StorageClass::ALL.len()];
+        for (class, bytes) in StorageClass::COLD.into_iter().zip(cold) {
+            in_class[class.index()] = bytes;
+        }
+        in_class[StorageClass::Standard.index()] = all.saturating_sub(cold.iter().sum());
+        Ok(LinkedBytes { in_class, noted })
+    }
+
+    /// What rows with this tag say of each class but the first, and how many there are.
+    async fn cold_bytes_of<T: DeserializeOwned>(
+        &self,
+        tag: u8,
+        age: fn(&T) -> SegmentAge,
+    ) -> Result<([u64; StorageClass::COLD.len()], u64)> {
+        let (mut bytes, mut rows) = ([0; StorageClass::COLD.len()], 0);
         let mut after: Option<Key> = None;
         loop {
-            let page = self.kv.scan(&[keys::SEGMENT_AGE], after.as_deref(), SCANNED).await?;
+            let page = self.kv.scan(&[tag], after.as_deref(), SCANNED).await?;
             for (key, found) in &page {
-                let age: SegmentAge = decode(key, &found.value)?;
+                let age = age(&decode(key, &found.value)?);
                 if let Some(at) = age.class.cold_index() {
                     bytes[at] += age.object_bytes;
                 }
             }
+            rows += page.len() as u64;
             if page.len() < SCANNED {
-                return Ok(bytes);
+                return Ok((bytes, rows));
             }
             after = last_key(&page);
         }

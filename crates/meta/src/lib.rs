@@ -71,7 +71,7 @@ pub(crate) mod tests;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use actions::{ActionClaim, ActionEnd, ActionPortion, ActionRow, ActionRowKind, ClaimedAction};
-pub use ages::{ObjectAge, SegmentAge, is_age};
+pub use ages::{LinkedBytes, ObjectAge, SegmentAge, is_age};
 pub use attrs::{AtimeChange, SetAttr};
 pub use behind::{BehindKv, BehindLog, Replayed, replay};
 pub use check::{Problem, check};

@@ -31,8 +31,6 @@ pub(crate) struct Counted {
     pub(crate) mountpoint: Option<PathBuf>,
     pub(crate) files: u64,
     pub(crate) period: Period,
-    /// Bytes of files that are objects of linked buckets.
-    pub(crate) linked_bytes: u64,
     /// What was done by NFS since its server began.
     pub(crate) nfs: Vec<UseView>,
     /// What snapshots hold alone.
@@ -123,7 +121,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
     let observed = usage.observed;
     let (cold_bytes, archive_bytes) = by_age(&period);
     let activity = Activity {
-        stored_bytes: period.average_stored_bytes + counted.linked_bytes,
+        stored_bytes: period.average_stored_bytes + sum(period.average_linked_bytes),
         cold_bytes,
         archive_bytes,
         files: counted.files,
@@ -164,6 +162,7 @@ fn usage(period: &Period) -> Usage {
             delete: used.delete_requests,
         },
         cold: cold(period),
+        linked_bytes: period.average_linked_bytes,
         restored: restored(period),
         observed: Duration::from_millis(used.unix_ms.saturating_sub(period.from_unix_ms)),
         ..Usage::default()
@@ -175,7 +174,8 @@ pub(crate) fn cost_of(period: &Period, prices: Prices<'_>) -> Bill {
     so_far(prices, &usage(period))
 }
 
-/// What a month costs of keeping these bytes in the bucket, of which some are in other classes as at the end of a period.
+/// What a month costs of keeping these bytes in the bucket, of which some are in other classes as at the end of a period,
+/// and objects of links as then.
 pub(crate) fn month_of_storage(stored_bytes: u64, period: &Period, prices: Prices<'_>) -> Bill {
     let cold = StorageClass::COLD.into_iter().zip(period.used.cold);
     let cold = cold.map(|(class, used)| ColdUsage {
@@ -184,7 +184,11 @@ pub(crate) fn month_of_storage(stored_bytes: u64, period: &Period, prices: Price
         ..ColdUsage::default()
     });
     // At a rate that nobody watched nothing is asked for.
-    per_month(prices, &Usage { stored_bytes, cold: cold.collect(), ..Usage::default() })
+    let linked_bytes = period.used.linked_bytes;
+    per_month(
+        prices,
+        &Usage { stored_bytes, linked_bytes, cold: cold.collect(), ..Usage::default() },
+    )
 }
 
 /// What was used in other storage classes than the first.
@@ -212,15 +216,22 @@ fn restored(period: &Period) -> Vec<Restored> {
     ArchiveClass::ALL.into_iter().zip(period.used.restored).flat_map(of_class).collect()
 }
 
-/// What files take that are in classes for what nobody reads for a month, and for three: if they are compressed as the
-/// others are.
+/// Bytes in all classes.
+pub(crate) fn sum(in_class: [u64; StorageClass::ALL.len()]) -> u64 {
+    in_class.iter().sum()
+}
+
+/// What files take that are in classes for what nobody reads for a month, and for three: objects of links among them, the
+/// others if they are compressed as all are.
 pub(crate) fn by_age(period: &Period) -> (u64, u64) {
     let of = |bytes: u64| {
         let share = bytes as f64 / period.average_bucket_bytes.max(1) as f64;
         (period.average_stored_bytes as f64 * share.min(1.0)) as u64
     };
     let [standard_ia, onezone_ia, glacier_ir] = period.average_cold_bytes;
-    (of(standard_ia + onezone_ia), of(glacier_ir))
+    let [_, linked_ia, linked_onezone_ia, linked_ir] = period.average_linked_bytes;
+    let month = of(standard_ia + onezone_ia) + linked_ia + linked_onezone_ia;
+    (month, of(glacier_ir) + linked_ir)
 }
 
 /// The machine of this name. One that only the price book knows has its price from there, and the

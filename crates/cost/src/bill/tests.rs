@@ -75,6 +75,19 @@ fn what_is_cold_has_lines_of_its_own() {
 }
 
 #[test]
+fn objects_of_links_cost_what_their_class_does() {
+    let book = PriceBook::built_in();
+    let usage = Usage { linked_bytes: [73 * GIB, 0, 0, 146 * GIB], ..an_hour_of_work() };
+    let bill = so_far(book.at("us-east-1"), &usage);
+    // 0.1 GB-months at $0.023 and 0.2 at $0.004.
+    assert_eq!(amounts(&bill)[5..], [Some(2_300_000), Some(800_000)]);
+    let names: Vec<_> = bill.lines[5..].iter().map(|line| &line.what[..]).collect();
+    assert_eq!(names, ["linked objects in STANDARD", "linked objects in GLACIER_IR"]);
+    let month = per_month(book.at("us-east-1"), &usage);
+    assert_eq!(amounts(&month)[5..], [Some(1_679_000_000), Some(584_000_000)]);
+}
+
+#[test]
 fn a_month_at_that_rate() {
     let book = PriceBook::built_in();
     let bill = per_month(book.at("us-east-1"), &an_hour_of_work());

@@ -105,7 +105,9 @@ impl Lifecycle {
         let classes = [(StorageClass::Standard, warm)].into_iter().chain(cold);
         let classes =
             classes.filter(|(class, bytes)| *bytes > 0 || *class == StorageClass::Standard);
-        let objects = self.object_bytes().await?.into_iter();
+        let objects = self.meta.linked_bytes().await?.in_class;
+        let objects = StorageClass::COLD.map(|class| (class, objects[class.index()]));
+        let objects = objects.into_iter().filter(|(_, bytes)| *bytes > 0);
         let mut views = Vec::new();
         for (ino, rule) in rules.rules {
             let path = path_of(&**self.meta.kv(), Ino(ino)).await?;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bucket_bytes::BucketBytes;
+use bucket_bytes::{BucketBytes, Found};
 use history::{History, SAMPLE_MS};
 use kept::{BUDGET, Shares, number_of};
 use tokio::sync::Notify;
@@ -354,6 +354,10 @@ impl Limits {
 
     /// What the segments take in their buckets, as far as a look of no longer than that tells.
     pub(crate) async fn bucket_bytes(&self, patience: Duration) -> Option<SegmentBytes> {
+        Some(self.look(patience).await?.segments)
+    }
+
+    async fn look(&self, patience: Duration) -> Option<Found> {
         self.bucket_bytes.get(&self.meta, self.context.now_ms(), patience).await
     }
 
@@ -366,8 +370,9 @@ impl Limits {
         let tenants = self.admission.areas.tenants();
         let sum = |of: fn(&Used) -> &AtomicU64| tenants.iter().map(|(_, used)| get(of(used))).sum();
         let stored_bytes = self.meta.usage().await.map_or(0, |usage| usage.stored_bytes);
-        let found = self.bucket_bytes(LOOK_MAX).await;
-        let in_class = found.unwrap_or_default().cold;
+        let found = self.look(LOOK_MAX).await;
+        let Found { segments, linked } = found.unwrap_or_default();
+        let in_class = segments.cold;
         let cold = std::array::from_fn(|at| ColdTotals {
             bucket_bytes: in_class[at],
             moved: get(&counts.cold[at].moved),
@@ -379,7 +384,8 @@ impl Limits {
         Totals {
             unix_ms: self.context.unix_ms(),
             stored_bytes,
-            bucket_bytes: found.map_or(stored_bytes, |found| found.bytes),
+            bucket_bytes: found.map_or(stored_bytes, |found| found.segments.bytes),
+            linked_bytes: linked.in_class,
             put_requests: priced.put,
             get_requests: priced.get,
             delete_requests: priced.delete,
@@ -418,12 +424,14 @@ pub(crate) async fn shares_loop(limits: Arc<Limits>, together: Arc<Together>) {
 /// Settles the budget, takes samples, and stores credits now and then.
 pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
     // What the mount itself asked of the buckets is a part of what it costs.
-    let Totals { unix_ms, stored_bytes, bucket_bytes, cold, .. } = limits.totals().await;
+    let Totals { unix_ms, stored_bytes, bucket_bytes, linked_bytes, cold, .. } =
+        limits.totals().await;
     let cold = cold.map(|ColdTotals { bucket_bytes, .. }| ColdTotals {
         bucket_bytes,
         ..ColdTotals::default()
     });
-    let nothing = Totals { unix_ms, stored_bytes, bucket_bytes, cold, ..Totals::default() };
+    let nothing =
+        Totals { unix_ms, stored_bytes, bucket_bytes, linked_bytes, cold, ..Totals::default() };
     limits.history.add(nothing);
     limits.sample_volume(nothing).await;
     let mut sampled_ms = limits.context.now_ms();

@@ -31,7 +31,7 @@ pub(crate) struct CostReport {
     pub(crate) region: String,
     /// What it rests on.
     pub(crate) used: Period,
-    /// Bytes of objects of linked buckets that show as files: elsewhere they would be stored as well.
+    /// Bytes of objects of linked buckets that show as files, as an average: kept there, and stored elsewhere as well.
     pub(crate) linked_bytes: u64,
     /// A month is told from so many seconds on: what was used before is mostly what a mount begins
     /// with.

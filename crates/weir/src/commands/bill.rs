@@ -9,8 +9,8 @@ use weir_door_nfs::UseView;
 use weir_types::{Bytes, ErrorKind, Result};
 
 use super::prices;
-use crate::api::{GetSnapshotTotals, GetUsed, ListLinks, ListNfsUses};
-use crate::bill::{Counted, Report, Terms, report};
+use crate::api::{GetSnapshotTotals, GetUsed, ListNfsUses};
+use crate::bill::{Counted, Report, Terms, report, sum};
 use crate::cli::BillArgs;
 use crate::client::Client;
 use crate::layout::Width;
@@ -21,7 +21,10 @@ const OF_ALL: &str = "of all nodes that share the volume, also of those that lef
 const OF_NODE: &str = "requests and I/O are this node's; storage is the volume's";
 
 const STORAGE_IS: &str = "storage is what is in the buckets: compressed, with what was deleted and is \
-     not collected yet, without metadata and without objects of linked buckets";
+     not collected yet, without metadata";
+
+const LINKED_IS: &str = "linked objects are those that show as files, in the classes that rules of `weir lifecycle` know of; \
+     the others are taken for STANDARD";
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
@@ -36,7 +39,6 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         period: client.call(&GetUsed { since_unix_ms: since, node: args.node }).await?,
         nfs: uses_by_nfs(&client).await?,
         held: client.call(&GetSnapshotTotals {}).await?,
-        linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {
         instance: args.instance,
@@ -84,6 +86,9 @@ fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
     }
     text.push_str(&width.table(&lines(report, &span), 1, &[4, 1, 2]));
     text.push_str(&width.prose(2, STORAGE_IS));
+    if sum(report.used.average_linked_bytes) > 0 {
+        text.push_str(&width.prose(2, LINKED_IS));
+    }
     if report.held.snapshots > 0 {
         let sentence = format!(
             "{} of it only snapshots hold ({} of them), for {} a month; deleting them gives that back: \

@@ -8,17 +8,16 @@ use weir_cost::Workload;
 use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::api::{GetUsed, ListLinks};
-use crate::bill::by_age;
+use crate::api::GetUsed;
+use crate::bill::{by_age, sum};
 use crate::client::Client;
 use crate::render::{self, seconds};
 
 pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
     let client = Client::at(dir)?;
     let status = client.status().await?;
-    let links = client.call(&ListLinks {}).await?;
     let period = client.call(&GetUsed { since_unix_ms: None, node: false }).await?;
-    let linked_bytes: u64 = links.iter().map(|link| link.bytes).sum();
+    let linked_bytes = sum(period.used.linked_bytes);
     let stored_bytes = status.engine.stored_bytes + status.engine.tier.dirty_bytes;
     let workload = workload(&period, stored_bytes + linked_bytes, status.engine.files);
     render::say(&toml(&workload, &period)?)?;
@@ -90,13 +89,14 @@ mod tests {
             average_stored_bytes: 8 << 20,
             average_bucket_bytes: 4 << 20,
             average_cold_bytes: [1 << 20, 0, 1 << 20],
+            average_linked_bytes: [5 << 20, 0, 0, 1 << 20],
             used,
         };
         let recorded = workload(&period, 10 << 20, 12);
         let text = toml(&recorded, &period).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
         assert_eq!((recorded.io_bytes, recorded.cold_bytes), (1 << 20, 2 << 20));
-        assert_eq!(recorded.archive_bytes, 2 << 20);
+        assert_eq!(recorded.archive_bytes, 3 << 20);
         for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }

@@ -228,23 +228,6 @@ impl Lifecycle {
             }
         }
     }
-
-    /// Bytes of objects of links in each class but the first, as far as it is known. A read for each 1,000.
-    pub(super) async fn object_bytes(&self) -> Result<Vec<(StorageClass, u64)>> {
-        let mut classes = StorageClass::COLD.map(|class| (class, 0));
-        let mut after = None;
-        loop {
-            let page = self.meta.aged_objects(after).await?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(*last);
-            for (_, ObjectAge { age, .. }) in &page {
-                if let Some(at) = age.class.cold_index() {
-                    classes[at].1 += age.object_bytes;
-                }
-            }
-        }
-        Ok(classes.into_iter().filter(|(_, bytes)| *bytes > 0).collect())
-    }
 }
 
 impl Old {

@@ -26,6 +26,10 @@ pub struct Totals {
     /// ten minutes old; as long as they could not be counted, what files take.
     #[serde(default)]
     pub bucket_bytes: u64,
+    /// Bytes of objects of linked buckets that are files, in each storage class, the first one first: there is also what
+    /// no rule of a link has looked at. As old.
+    #[serde(default)]
+    pub linked_bytes: [u64; StorageClass::ALL.len()],
     /// Requests of the price of a PUT.
     pub put_requests: u64,
     /// Requests of the price of a GET.
@@ -143,6 +147,9 @@ pub struct Period {
     /// Of these the bytes in each other storage class than the first, in their order, as an average.
     #[serde(default)]
     pub average_cold_bytes: [u64; StorageClass::COLD.len()],
+    /// Bytes of objects of linked buckets that are files, in each storage class, as an average.
+    #[serde(default)]
+    pub average_linked_bytes: [u64; StorageClass::ALL.len()],
     /// Counters of it, and the moment that it ended.
     pub used: Totals,
 }
@@ -172,6 +179,9 @@ impl History {
             average_bucket_bytes: average(begin, within.clone(), |of| of.bucket_bytes),
             average_cold_bytes: std::array::from_fn(|at| {
                 average(begin, within.clone(), |of| of.cold[at].bucket_bytes)
+            }),
+            average_linked_bytes: std::array::from_fn(|at| {
+                average(begin, within.clone(), |of| of.linked_bytes[at])
             }),
             used: between(&begin, &now),
         }
@@ -222,6 +232,7 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
         unix_ms: end.unix_ms,
         stored_bytes: end.stored_bytes,
         bucket_bytes: end.bucket_bytes,
+        linked_bytes: end.linked_bytes,
         put_requests: minus(|t| t.put_requests),
         get_requests: minus(|t| t.get_requests),
         delete_requests: minus(|t| t.delete_requests),

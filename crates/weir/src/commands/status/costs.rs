@@ -7,7 +7,7 @@ use weir_engine::Period;
 use weir_types::{Bytes, Result};
 
 use crate::api::{GetUsed, StatusAnswer};
-use crate::bill::{cost_of, month_of_storage};
+use crate::bill::{cost_of, month_of_storage, sum};
 use crate::client::Client;
 
 const NOT_TOLD: &str = "not known: the metadata does not answer";
@@ -51,8 +51,12 @@ pub(super) fn costs(asked: &Asked, region: &str) -> Vec<Vec<String>> {
         ),
         None => (NOT_TOLD.to_owned(), NOT_TOLD.to_owned()),
     };
+    let linked = match used.as_ref().map_or(0, |used| sum(used.used.linked_bytes)) {
+        0 => String::new(),
+        bytes => format!(", and of {} in linked buckets", Bytes(bytes)),
+    };
     vec![
         vec!["since the mount".to_owned(), since],
-        vec![format!("storage of {size} a month ({what})"), month],
+        vec![format!("storage of {size} a month ({what}){linked}"), month],
     ]
 }

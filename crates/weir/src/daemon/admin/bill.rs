@@ -9,7 +9,7 @@ use super::prices;
 use super::routes::Routes;
 use super::throughput::used;
 use crate::api::{Cost, CostElsewhere, CostReport, GetBill, GetUsed, Service, Sum};
-use crate::bill::{Counted, Elsewhere, MONTH_FROM, Report, Terms, report};
+use crate::bill::{Counted, Elsewhere, MONTH_FROM, Report, Terms, report, sum};
 use crate::daemon::shared::DaemonState;
 
 /// What whoever watches the daemon may ask, on a port of the machine too.
@@ -23,14 +23,13 @@ async fn bill(shared: Arc<DaemonState>, call: GetBill) -> Result<CostReport> {
     let counted = Counted {
         files: shared.engine.status().await?.files,
         period: used(shared.clone(), GetUsed { since_unix_ms, node }).await?,
-        linked_bytes: shared.engine.links().await?.iter().map(|link| link.bytes).sum(),
         ..Counted::default()
     };
     of_region(&PriceBook::built_in(), &region, counted)
 }
 
 fn of_region(book: &PriceBook, region: &str, counted: Counted) -> Result<CostReport> {
-    let linked_bytes = counted.linked_bytes;
+    let linked_bytes = sum(counted.period.average_linked_bytes);
     let report = report(counted, Terms::default(), prices::listed(book, region)?)?;
     let Report { region, so_far, month, shadow, used, .. } = report;
     Ok(CostReport {

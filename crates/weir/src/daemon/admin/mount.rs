@@ -83,6 +83,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         in_time(engine.scrub()),
     );
     let cold_bytes = minute.as_ref().map(|minute| minute.used.cold.map(|of| of.bucket_bytes));
+    let linked_bytes = minute.as_ref().map(|minute| minute.used.linked_bytes);
     let io_per_s = minute.map_or((0.0, 0.0), |minute| {
         let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
         (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds)
@@ -102,6 +103,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         scrub,
         lifecycle_stands_still: engine.lifecycle_stands_still(),
         cold_bytes,
+        linked_bytes,
         io_per_s,
         ops: shared.fuse_requests(),
         uptime: shared.started.elapsed(),

@@ -41,6 +41,7 @@ impl Collector for Told {
         self.gauges(&mut to)?;
         self.bucket_bytes(&mut to)?;
         self.cold_bytes(&mut to)?;
+        self.linked_bytes(&mut to)?;
         self.lifecycle(&mut to)?;
         self.counters(&mut to)?;
         self.leases(&mut to)?;
@@ -155,6 +156,15 @@ impl Told {
         let rows = rows.map(|(class, bytes)| ([("class", class.to_string())], bytes as f64));
         let help = "Of volume_bucket_bytes, bytes in each storage class but the first";
         throughput::family(to, ("volume_class_bytes", help), MetricType::Gauge, rows)
+    }
+
+    /// Nothing where there is no link.
+    fn linked_bytes(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let linked = self.linked_bytes.filter(|_| !self.links.is_empty());
+        let rows = linked.iter().flat_map(|bytes| StorageClass::ALL.into_iter().zip(*bytes));
+        let rows = rows.map(|(class, bytes)| ([("class", class.to_string())], bytes as f64));
+        let help = "Bytes of files that are objects of linked buckets in each storage class: in STANDARD what no rule has looked at, too";
+        throughput::family(to, ("linked_class_bytes", help), MetricType::Gauge, rows)
     }
 
     fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {

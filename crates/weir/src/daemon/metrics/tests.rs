@@ -84,6 +84,7 @@ fn sample() -> Told {
         scrub: None,
         lifecycle_stands_still: false,
         cold_bytes: Some([0, 0, 7]),
+        linked_bytes: Some([8, 0, 9, 0]),
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
         uptime: Duration::ZERO,

@@ -28,6 +28,8 @@ pub(crate) struct Told {
     pub(crate) lifecycle_stands_still: bool,
     /// Bytes in each of the storage classes but the first, as far as that is known.
     pub(crate) cold_bytes: Option<[u64; StorageClass::COLD.len()]>,
+    /// Bytes of objects of links in each storage class, as far as that is known.
+    pub(crate) linked_bytes: Option<[u64; StorageClass::ALL.len()]>,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
     /// Requests of the kernel, by name.
