@@ -14,8 +14,8 @@
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300; twice that on a slow machine, three times beside
 # others. Soaking makes it ten times that. One that measures time says `# alone`, one that needs a machine with
-# little else to do `# quiet`: of those one runs for each processor, when no others do. One that keeps all
-# processors busy, as an emulated machine does, says `# busy`: of these one runs at a time. Those that took longest the last
+# little else to do `# quiet`: of those one runs for each processor, when no others do. One that keeps
+# processors busy, as an emulated machine does, says `# busy`: of these two run at a time. Those that took longest the last
 # time (case-times in WEIR_CACHE) come first. Ends with the ten longest, how busy the processors were, and
 # `N passed, N failed`; and non-zero on failures.
 # needs: versitygw weed pjdfstest fsx chromium
@@ -106,7 +106,7 @@ with_times() { # CASE...
 }
 
 # What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
-# measure time run when no other does. Those of which one runs at a time take the longest together, so they begin.
+# measure time run when no other does. Those of which few run at a time take the longest together, so they begin.
 busy=() shared=() quiet=() alone=()
 while read -r _ name; do
     if says "$name" alone; then alone+=("$name"); elif says "$name" quiet; then quiet+=("$name")
@@ -114,15 +114,15 @@ while read -r _ name; do
 done < <(with_times "${names[@]}" | sort -srn)
 shared=("${busy[@]}" "${shared[@]}")
 declare -A running=() # cases, by the pids of those who run them
-busy_runs() {
-    local name
-    for name in "${running[@]}"; do says "$name" busy && return; done
-    return 1
+busy_run() { # whether two do
+    local name count=0
+    for name in "${running[@]}"; do says "$name" busy && count=$((count + 1)); done
+    [ $count -ge 2 ]
 }
 # The first of the shared that may start now, at `at`.
 find_next() {
     for at in "${!shared[@]}"; do
-        says "${shared[at]}" busy && busy_runs || return 0
+        says "${shared[at]}" busy && busy_run || return 0
     done
     return 1
 }
