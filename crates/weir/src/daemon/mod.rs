@@ -259,6 +259,8 @@ fn start(
         // As if it were killed: what goes on next needs what programs have open.
         Err(error) if handed.is_some() => return Err(error),
         Err(error) => {
+            // Nobody is served, and the last flush may wait for the bucket: again any signal ends it.
+            let _ends = end_by_signals(runtime);
             if let Err(ending) = runtime.block_on(engine.shutdown()) {
                 tracing::error!("ending after a failed start: {ending}");
             }
