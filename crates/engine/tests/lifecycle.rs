@@ -10,7 +10,7 @@ use common::aging::{DAY_S, aging_world};
 use common::trees::{act, data_gets, put};
 use common::{World, noise, read_all};
 use weir_engine::testing::new_dir;
-use weir_engine::{ActionKind, ColdTotals, LifecyclePlan, LifecycleView, SnapshotOptions};
+use weir_engine::{ActionKind, ColdTotals, Engine, LifecyclePlan, LifecycleView, SnapshotOptions};
 use weir_object::testing::Classes;
 use weir_types::{ErrorKind, FsError, Ino, StorageClass};
 
@@ -162,6 +162,39 @@ fn what_nobody_reads_grows_cold_and_what_is_read_stays_warm() {
     it.collect_until(|| it.cold() == [StandardIa]);
     assert!(it.used()[2].early_byte_days >= 90 * MIB as u64, "{:?}", it.used());
     it.read(b, MIB);
+    it.sound();
+}
+
+#[test]
+fn what_a_mount_reads_that_may_not_write_costs_as_much_and_keeps_nothing_warm() {
+    let it = Aging::new();
+    let a = it.file(Ino::ROOT, "a", MIB);
+    it.set(Ino::ROOT, "cold after 30d: GLACIER_IR").expect("sets");
+    it.pass_after(30);
+    assert_eq!(it.cold(), [GlacierIr]);
+    it.world.run(it.world.engine().flush_all()).expect("others see it then");
+    let mut options = it.world.options.clone();
+    (options.read_only, options.tier) = (true, it.world.path("reader"));
+    let reader = Arc::new(it.world.run(Engine::mount(options)).expect("mounts"));
+    let glacier = it.world.run(async {
+        assert!(read_all(&reader, a).await.expect("reads") == noise(7, MIB));
+        let mut glacier = ColdTotals::default();
+        // The end of a read may be noted a moment later.
+        for _ in 0..200 {
+            glacier = reader.used_here_since(None).await.used.cold[2];
+            if glacier.read_bytes >= MIB as u64 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        glacier
+    });
+    assert!(glacier.requests > 0 && glacier.read_bytes >= MIB as u64, "{glacier:?}");
+    assert_eq!(it.used()[2].requests, 0, "it is no read of this mount");
+    it.world.run(reader.shutdown()).expect("ends");
+    it.set(Ino::ROOT, "cold after 30d: GLACIER_IR; back when read").expect("sets");
+    it.pass_after(1);
+    assert_eq!(it.cold(), [GlacierIr], "nothing of it is noted");
     it.sound();
 }
 

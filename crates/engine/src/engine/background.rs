@@ -18,7 +18,7 @@ use crate::names::atimes::atimes_loop;
 use crate::names::reclaims::reclaims_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
-use crate::services::lifecycle::lifecycle_loop;
+use crate::services::lifecycle::{cold_reads_loop, lifecycle_loop};
 use crate::services::quotas::quotas_loop;
 use crate::services::scrub::scrub_loop;
 use crate::services::snapshots::schedule::schedule_loop;
@@ -50,6 +50,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     if data.context.read_only {
         let (mirrors, nodes) = (data.mirrors.clone(), data.nodes.clone());
         tasks.spawn(links::follow_loop(mirrors, nodes, links.registry.clone()));
+        tasks.spawn(cold_reads_loop(engine.lifecycle.clone()));
     } else {
         tasks.spawn(flush_loop(data.flusher.clone()));
         tasks.spawn(soon_loop(data.flusher.clone()));

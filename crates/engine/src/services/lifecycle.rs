@@ -46,7 +46,7 @@ const PASS_MS: u64 = 86_400_000;
 /// After an error, or where the budget holds it up.
 const PAUSE_MS: u64 = 600_000;
 /// Looks between two notes of what was read.
-const LOOKS_PER_NOTE: u64 = 10;
+const LOOKS_PER_NOTE: u32 = 10;
 /// Rules that a volume may have.
 const RULES_MAX: usize = 100;
 
@@ -80,10 +80,8 @@ impl Lifecycle {
         (collector, budget): (Arc<Collector>, Arc<Budget>),
         links: Arc<Links>,
     ) -> Self {
-        if !context.read_only {
-            context.meter.watch_segments();
-            links.registry.reads.watch(true);
-        }
+        context.meter.watch_segments();
+        links.registry.reads.watch(true);
         let (progress, asked) = Default::default();
         Self { context, meta, buckets, collector, budget, links, progress, asked }
     }
@@ -282,7 +280,7 @@ pub(crate) async fn lifecycle_loop(lifecycle: Arc<Lifecycle>) {
             () = tokio::time::sleep(LOOK) => {}
             () = lifecycle.asked.notified() => {}
         }
-        if look.is_multiple_of(LOOKS_PER_NOTE)
+        if look.is_multiple_of(LOOKS_PER_NOTE.into())
             && let Err(error) = lifecycle.note_reads().await
         {
             tracing::debug!(%error, "what was read is not noted");
@@ -291,6 +289,16 @@ pub(crate) async fn lifecycle_loop(lifecycle: Arc<Lifecycle>) {
             Err(error) if error.kind() == ErrorKind::Fenced => return,
             Ok(false) => {}
             done => lifecycle.tell_of_trouble(done.err()),
+        }
+    }
+}
+
+/// Counts what is read of cold objects on a mount that may not write: they cost the same, and stay as old as they are.
+pub(crate) async fn cold_reads_loop(lifecycle: Arc<Lifecycle>) {
+    loop {
+        tokio::time::sleep(LOOK * LOOKS_PER_NOTE).await;
+        if let Err(error) = lifecycle.note_reads().await {
+            tracing::debug!(%error, "what was read is not counted");
         }
     }
 }

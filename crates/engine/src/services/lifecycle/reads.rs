@@ -16,7 +16,7 @@ use crate::volume::context::Counts;
 
 impl Lifecycle {
     /// Notes what was read since this was done the last time: the day of those that somebody used, and what reading
-    /// the cold ones costs. What cannot be noted now is noted the next time. A read round for each 1,000 segments, a commit
+    /// the cold ones costs; on a mount that may not write the latter only. What cannot be noted now is noted the next time. A read round for each 1,000 segments, a commit
     /// for each 1,000 of which the day is another.
     pub(crate) async fn note_reads(&self) -> Result<()> {
         let of_objects = self.note_object_reads().await;
@@ -45,7 +45,7 @@ impl Lifecycle {
             return Ok(());
         }
         let Parted { links, .. } = self.part(RulesRow::read(&self.meta).await?).await?;
-        registry.reads.watch(!links.is_empty() && !self.context.read_only);
+        registry.reads.watch(!links.is_empty());
         let mut read = registry.reads.take();
         read.retain(|(link, _), _| links.iter().any(|(known, _)| known.id == *link));
         if read.is_empty() {
