@@ -159,5 +159,8 @@ same "$(find "$LAKE" -type f | wc -l)" 4 "files"
 echo changed >>"$LAKE/o1" && rm "$LAKE/o2"
 poll 30 exported || fail "they are not exported"
 same "$(lakes STANDARD_IA)" 1 "objects that are as they were"
+"$WEIR" unlink "$LAKE" >/dev/null || fail "unlink"
+unbilled() { [ "$("$WEIR" bill "$MNT" --json | jq -c .used.used.linked_bytes)" = '[0,0,0,0]' ]; }
+poll 10 unbilled || fail "objects of a link that ended: $("$WEIR" bill "$MNT" --json | jq -c .used)"
 umount_volume
 "$WEIR" fsck "$URL" "${CONNECT[@]}" --data >"$T/out" || fail "fsck: $(cat "$T/out")"

@@ -153,11 +153,13 @@ impl Meta {
             all += self.link_usage(link).await?.bytes;
         }
         let (cold, noted) = self.cold_bytes_of(keys::OBJECT_AGE, |of: &ObjectAge| of.age).await?;
-        let mut in_class = [0; StorageClass::ALL.len()];
+        let (mut in_class, mut left) = ([0; StorageClass::ALL.len()], all);
         for (class, bytes) in StorageClass::COLD.into_iter().zip(cold) {
-            in_class[class.index()] = bytes;
+            // Objects of a link that has ended are noted until the next pass.
+            in_class[class.index()] = bytes.min(left);
+            left = left.saturating_sub(bytes);
         }
-        in_class[StorageClass::Standard.index()] = all.saturating_sub(cold.iter().sum());
+        in_class[StorageClass::Standard.index()] = left;
         Ok(LinkedBytes { in_class, noted })
     }
 

@@ -28,7 +28,10 @@ pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
 fn workload(period: &Period, data_set_bytes: u64, files: u64) -> Workload {
     let used = &period.used;
     let moved_bytes = used.read_bytes + used.written_bytes;
+    // These are of all the time, and what was removed since is no part of the data set.
     let (cold_bytes, archive_bytes) = by_age(period);
+    let cold_bytes = cold_bytes.min(data_set_bytes);
+    let archive_bytes = archive_bytes.min(data_set_bytes - cold_bytes);
     Workload {
         name: "recorded".to_owned(),
         data_set_bytes,
@@ -102,5 +105,7 @@ mod tests {
         }
         let idle = workload(&Period::default(), 0, 0);
         assert_eq!(idle.check(), Ok(()));
+        let removed = workload(&period, 3 << 20, 12);
+        assert_eq!((removed.cold_bytes, removed.archive_bytes), (2 << 20, 1 << 20));
     }
 }

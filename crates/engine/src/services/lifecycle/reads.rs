@@ -16,8 +16,8 @@ use crate::volume::context::Counts;
 
 impl Lifecycle {
     /// Notes what was read since this was done the last time: the day of those that somebody used, and what reading
-    /// the cold ones costs; on a mount that may not write the latter only. What cannot be noted now is noted the next time. A read round for each 1,000 segments, a commit
-    /// for each 1,000 of which the day is another.
+    /// the cold ones costs; on a mount that may not write the latter only. What cannot be noted now is noted the next time.
+    /// A read round for each 1,000 segments, a commit for each 1,000 of which the day is another.
     pub(crate) async fn note_reads(&self) -> Result<()> {
         let of_objects = self.note_object_reads().await;
         self.note_segment_reads().await.and(of_objects)

@@ -10,8 +10,8 @@ use weir_types::FsError;
 const FRESH_MS: u64 = 1_000;
 const FRESH_MS_MAX: u64 = 600_000;
 /// A look takes the longer the more there are, and may be a small part of the time only: each two
-/// segments, or objects of links of which something is noted, let it be a millisecond older. 20,000, which are a third of a TiB, are counted every
-/// 11 s.
+/// segments, or objects of links of which something is noted, let it be a millisecond older. 20,000
+/// segments, which are a third of a TiB, are counted every 11 s.
 const ROWS_PER_MS: u64 = 2;
 
 /// The last sum, and when it was made.
@@ -32,8 +32,8 @@ pub(super) struct Found {
 }
 
 impl BucketBytes {
-    /// The bytes of all segments and of all objects of links; those of the last look where there cannot be one now, or it takes
-    /// longer than `patience`. `None` where there was none yet.
+    /// The bytes of all segments and of all objects of links; those of the last look where there cannot
+    /// be one now, or it takes longer than `patience`. `None` where there was none yet.
     pub(crate) async fn get(&self, meta: &Meta, now_ms: u64, patience: Duration) -> Option<Found> {
         let last = *self.0.lock();
         if let Some(last) = last.filter(|last| last.is_fresh(now_ms)) {
