@@ -130,6 +130,12 @@ kill -INT $pid
 wait $pid || fail "ends with $? after SIGINT"
 mountpoint -q "$MNT" && fail "still mounted"
 
+echo "== a signal in the moment in which the mount shows"
+WEIR_FAILPOINTS=daemon::doors-open=term timeout 60 "$WEIR" mount "$URL" "$MNT" --tier "$TIER" --foreground \
+    >"$T/moment.log" 2>&1 || fail "ends with $?"
+mountpoint -q "$MNT" && fail "still mounted"
+stat "$MNT" >/dev/null || fail "a mount without a daemon is left"
+
 echo "== mount(8)"
 mkdir "$T/sbin"
 ln -s "$WEIR" "$T/sbin/mount.weir"

@@ -346,6 +346,7 @@ fn open_doors(
         Ok(mount) => {
             // Only now: what its clients change is told to the mount.
             let nfs = nfs.serve(mount.as_ref().map(FuseMount::view));
+            fail::fail_point!("daemon::doors-open");
             Ok((block, nfs, mount))
         }
         Err(error) => {
